@@ -1,0 +1,1 @@
+//! PeerCrawl: a volunteer's share of a decentralised web crawl.

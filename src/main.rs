@@ -1,0 +1,3 @@
+//! The `peercrawl` binary.
+
+fn main() {}
