@@ -1,0 +1,230 @@
+//! Every key: its section, its type, its default, and what it takes.
+
+use toml_edit::Value;
+
+use super::value::{Allowed, Allowed::Any, Allowed::Between, Setting, choice};
+
+choice! {
+    /// How far from its seeds a crawl may go.
+    Scope {
+        /// Only the seeds' own hosts.
+        Host = "host",
+        /// Any host under the seeds' registered domains.
+        Domain = "domain",
+        /// Anywhere.
+        Any = "any",
+    }
+}
+
+choice! {
+    /// Which function decides who is responsible for a key.
+    DistributionChoice {
+        /// Equal ranges, by number.
+        Static = "static",
+        /// A ring of replicas seeded by the members' ids.
+        Consistent = "consistent",
+        /// Weighted highest random weight.
+        Rendezvous = "rendezvous",
+    }
+}
+
+/// Writes the sections as structs, the defaults, the list of keys, and the one
+/// function that sets a key by its name.
+macro_rules! settings {
+    ($($(#[$section_doc:meta])* $section:ident: $type:ident {
+        $($(#[$doc:meta])* $key:ident: $kind:ty = $default:expr, $allowed:expr;)+
+    })+) => {
+        $(
+            $(#[$section_doc])*
+            #[derive(Debug, Clone, PartialEq)]
+            pub struct $type { $($(#[$doc])* pub $key: $kind,)+ }
+
+            impl Default for $type {
+                fn default() -> Self {
+                    Self { $($key: $default,)+ }
+                }
+            }
+        )+
+
+        /// All settings, by section.
+        #[derive(Debug, Clone, PartialEq, Default)]
+        pub struct Settings { $($(#[$section_doc])* pub $section: $type,)+ }
+
+        /// The names of the sections, in the order of the file.
+        pub const SECTIONS: &[&str] = &[$(stringify!($section)),+];
+
+        /// The full name of every key, in the order of the file.
+        pub const KEYS: &[&str] = &[$($(concat!(stringify!($section), ".", stringify!($key)),)+)+];
+
+        impl Settings {
+            /// Sets the key of this name, or says what is wrong with it.
+            pub(super) fn set(&mut self, key: &str, value: &Value) -> Result<(), String> {
+                match key {
+                    $($(concat!(stringify!($section), ".", stringify!($key)) => {
+                        const ALLOWED: Allowed = $allowed;
+                        self.$section.$key = <$kind>::read(value, ALLOWED).ok_or_else(|| format!(
+                            "`{key}` cannot be {}; allowed: {}",
+                            value.clone().decorated("", ""), <$kind>::describe(ALLOWED)
+                        ))?;
+                        Ok(())
+                    })+)+
+                    _ => Err(self.unknown_key(key)),
+                }
+            }
+        }
+    };
+}
+
+const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
+const MIB: u64 = 1 << 20;
+
+settings! {
+    /// What to crawl, and how far.
+    crawl: Crawl {
+        /// Where the crawl begins.
+        seeds: Vec<String> = vec![], Any("a list of web addresses");
+        /// How far it may go from there.
+        scope: Scope = Scope::Any, Any("");
+        /// Complete pages, all together; 0 for no bound.
+        max_pages: u64 = 0, Between(0, 1 << 40);
+        /// Links from a seed to a page at most.
+        max_depth: u16 = 100, Between(0, 10_000);
+        /// Pages of one host at most.
+        max_pages_per_site: u32 = 100_000, Between(1, 1 << 30);
+        /// Different queries of one path at most.
+        max_queries_per_path: u32 = 1_000, Between(1, 1 << 30);
+        /// Length of a URL at most.
+        max_url_bytes: u32 = 2_048, Between(64, 65_536);
+        /// How often one path segment may occur in a URL.
+        max_segment_repeats: u16 = 3, Between(1, 1_000);
+        /// Redirects in a row at most.
+        max_redirects: u8 = 5, Between(0, 50);
+        /// The crawl ends when nothing can be fetched for so long.
+        patience_secs: u64 = 60, Between(0, SECONDS_PER_DAY);
+        /// Query and path parameters that are left out of a URL.
+        session_ids: Vec<String> = [
+            "jsessionid", "phpsessid", "aspsessionid*", "cfid", "cftoken", "sessionid",
+            "session_id", "utm_*", "gclid", "fbclid", "msclkid", "mc_cid", "mc_eid",
+        ].map(String::from).to_vec(), Any("a list of parameter names; a trailing * stands for any ending");
+        /// Hosts and domains that are never visited.
+        blocked_sites: Vec<String> = vec![], Any("a list of host names; \"example.org\" stands for its subdomains too");
+    }
+
+    /// How gently servers are treated.
+    politeness: Politeness {
+        /// The product token that robots.txt rules are looked up by.
+        agent: String = "peercrawl".into(), Any("a product token: letters, - and _");
+        /// The page about the bot that servers are told of.
+        bot_page: String = String::new(), Any("a web address, or nothing");
+        /// Least time between two requests to a public host or address.
+        delay_ms: u64 = 1_000, Between(500, 3_600_000);
+        /// Most that a slow server or its robots.txt can ask for.
+        max_delay_ms: u64 = 30_000, Between(500, 3_600_000);
+        /// The delay is this many times the server's own response time, between the two above.
+        response_factor: u32 = 10, Between(0, 1_000);
+        /// Least time between two requests to a private host, where those are allowed.
+        private_delay_ms: u64 = 0, Between(0, 3_600_000);
+        /// Whether hosts that share a private address share its delay.
+        private_per_address: bool = false, Any("");
+        /// Rest after a first failure of a public host; it doubles with each further one.
+        backoff_ms: u64 = 5_000, Between(1_000, 3_600_000);
+        /// The same for a private host.
+        private_backoff_ms: u64 = 200, Between(0, 3_600_000);
+        /// How often a URL is tried when its server is busy or breaks off.
+        max_attempts: u8 = 4, Between(1, 100);
+        /// A host that fails so often in a row is given up.
+        max_host_failures: u8 = 5, Between(1, 100);
+    }
+
+    /// What may be reached, and how large and slow an answer may be.
+    network: Network {
+        /// Whether loopback, private and other special addresses may be visited.
+        allow_private: bool = false, Any("");
+        /// Ports of public addresses that may be visited.
+        ports: Vec<u16> = vec![80, 443, 8_000, 8_080, 8_443], Between(1, 65_535);
+        /// Time to connect, TLS not included.
+        connect_timeout_ms: u64 = 10_000, Between(10, 600_000);
+        /// Time for a whole request, from the first byte sent to the last byte read.
+        fetch_timeout_ms: u64 = 60_000, Between(10, 3_600_000);
+        /// Header of an answer at most.
+        max_header_bytes: usize = 65_536, Between(1_024, MIB);
+        /// Body of an answer at most, before and after decompression.
+        max_body_bytes: usize = 4 << 20, Between(1_024, 256 * MIB);
+        /// Connections kept open between requests at most.
+        idle_connections: usize = 256, Between(0, 65_536);
+        /// How long a connection is kept open between requests.
+        idle_secs: u64 = 15, Between(0, 3_600);
+        /// Name look-ups under way at once.
+        resolvers: usize = 4, Between(1, 256);
+        /// How long an answer of the name service is trusted.
+        dns_lifetime_secs: u64 = 600, Between(1, SECONDS_PER_DAY);
+    }
+
+    /// How many threads share the work.
+    threads: Threads {
+        /// Fetches under way at once.
+        downloaders: usize = 32, Between(1, 4_096);
+        /// Pages read for links at once; 0 for one to each processor.
+        extractors: usize = 0, Between(0, 256);
+    }
+
+    /// How much may wait.
+    queues: Queues {
+        /// URLs waiting for one host at most.
+        site_urls: usize = 50_000, Between(1, 1 << 30);
+        /// URLs waiting for all hosts at most.
+        total_urls: usize = 1_000_000, Between(1, 1 << 32);
+        /// Hosts known at most.
+        sites: usize = 1_000_000, Between(1, 1 << 32);
+        /// How much work one host may have queued, in hours at its own pace.
+        horizon_hours: u64 = 24, Between(1, 24 * 365);
+        /// Fill (percent of total_urls) from which only shallow URLs are taken in.
+        shallow_percent: u8 = 75, Between(1, 100);
+        /// Fill from which nothing more is taken in.
+        refuse_percent: u8 = 95, Between(1, 100);
+        /// Fill at which a state of overflow is left again.
+        leave_percent: u8 = 60, Between(0, 99);
+        /// Links from a seed that still count as shallow.
+        shallow_depth: u16 = 3, Between(0, 10_000);
+        /// Pages that wait for a verdict or for the extractor at most.
+        pages: usize = 256, Between(1, 65_536);
+        /// Memory that those pages may hold at most.
+        pages_bytes: usize = 32 << 20, Between(MIB, 1 << 40);
+    }
+
+    /// How it is found out whether a page's content was seen.
+    content: Content {
+        /// How long a claim is held for a peer that does not confirm it.
+        claim_secs: u64 = 600, Between(1, SECONDS_PER_DAY);
+        /// How long the owner of a fingerprint has to answer.
+        answer_ms: u64 = 5_000, Between(10, 600_000);
+        /// Claims in one message at most.
+        batch_claims: usize = 64, Between(1, 10_000);
+    }
+
+    /// How URLs reach the peers that they belong to.
+    handing_on: HandingOn {
+        /// URLs that wait for their owner's receipt at most.
+        outbox_urls: usize = 100_000, Between(1, 1 << 30);
+        /// URLs in one message at most.
+        batch_urls: usize = 500, Between(1, 10_000);
+        /// How long a URL may wait for its message to fill.
+        flush_ms: u64 = 250, Between(1, 60_000);
+        /// How long a receipt is waited for before a URL is sent again.
+        resend_ms: u64 = 5_000, Between(10, 600_000);
+    }
+
+    /// Who is responsible for which part of the web.
+    distribution: Distribution {
+        /// The function that decides it; all peers of a network use the same.
+        kind: DistributionChoice = DistributionChoice::Rendezvous, Any("");
+        /// Points of each member on the ring ("consistent").
+        replicas: u32 = 200, Between(1, 10_000);
+        /// Number of ranges ("static").
+        peers: u32 = 1, Between(1, 1 << 20);
+        /// Which of them is ours, counted from 0 ("static").
+        index: u32 = 0, Between(0, 1 << 20);
+        /// Our weight among the members.
+        capacity: u8 = 4, Between(1, 16);
+    }
+}
