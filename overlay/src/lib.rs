@@ -1,9 +1,126 @@
 //! The overlay: the network of peers, and how messages travel in it.
 //!
-//! An overlay knows who is there (`members`), and carries opaque bytes to them. It
-//! knows nothing of URLs, pages or ranges; the crawler above knows nothing of
-//! sockets, and never learns which overlay it runs on.
+//! An overlay knows who is there and carries opaque bytes to them. It knows nothing
+//! of URLs, pages or ranges; the crawler above knows nothing of sockets, and never
+//! learns which overlay it runs on.
+//!
+//! Three ways lead to other peers. [`Overlay::hand_on`] may be lost on the way, so
+//! its user waits for a receipt; how it travels (broadcast or routed) is the
+//! overlay's affair. [`Overlay::send`] goes to one peer. [`Overlay::request`] goes to
+//! one peer and brings an answer back, or none within its deadline. What others send
+//! arrives as [`Event`]s on one bounded channel.
+//!
+//! - [`PeerId`], [`Member`], [`Role`]: who is there
+//! - [`Event`], [`Reply`], [`Replier`], [`Verdict`]: what comes in
+//! - [`memory`]: an overlay inside one process, for a peer alone and for tests
 
+mod event;
+pub mod memory;
 mod peer_id;
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::Receiver;
+
+pub use event::{Event, MessageId, Replier, Reply, Verdict, reply_channel};
 pub use peer_id::PeerId;
+
+/// What a peer does for the overlay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// One of many equals, as all are in a flat overlay.
+    Peer,
+    /// A peer that routes for others.
+    Supernode,
+    /// A peer that speaks to its supernodes alone.
+    Leaf,
+}
+
+/// A live peer, as its own announcement describes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Who it is.
+    pub id: PeerId,
+    /// What it does for the overlay.
+    pub role: Role,
+    /// What it says about itself to the layers above; opaque here.
+    pub facts: Arc<[u8]>,
+}
+
+/// Why a message did not set out. That one which did may still be lost on the way.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum OverlayError {
+    /// The receiver is not a member.
+    #[error("peer {0} is not a member")]
+    Unknown(PeerId),
+    /// Too much is under way already; try again later.
+    #[error("too much is under way to peer {0}")]
+    Busy(PeerId),
+    /// This peer has left the overlay.
+    #[error("this peer has left the overlay")]
+    Left,
+}
+
+/// What has gone through an overlay since it started.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Messages that left this peer, each copy counted.
+    pub messages_sent: u64,
+    /// Bytes in them.
+    pub bytes_sent: u64,
+    /// Messages that came in.
+    pub messages_received: u64,
+    /// Bytes in them.
+    pub bytes_received: u64,
+    /// Messages that were lost here because a receiver was too slow.
+    pub messages_dropped: u64,
+}
+
+/// A network of peers, as the crawler sees it.
+///
+/// No method blocks: what cannot be taken now is refused.
+pub trait Overlay: Send + Sync {
+    /// Who this peer is.
+    fn me(&self) -> PeerId;
+
+    /// The live members, this peer included, ordered by id. Members with equal lists
+    /// compute equal owners.
+    fn members(&self) -> Arc<[Member]>;
+
+    /// Tells all members what this peer says about itself.
+    fn announce(&self, facts: Arc<[u8]>);
+
+    /// Brings `bytes` towards the peer that is responsible for `key`; `owner` is who
+    /// that is as far as the sender knows. Delivery is not certain.
+    fn hand_on(
+        &self,
+        key: u64,
+        owner: Option<PeerId>,
+        bytes: Arc<[u8]>,
+    ) -> Result<(), OverlayError>;
+
+    /// Sends `bytes` to one peer.
+    fn send(&self, to: PeerId, bytes: Arc<[u8]>) -> Result<(), OverlayError>;
+
+    /// Asks one peer, and gives its answer until the deadline.
+    fn request(
+        &self,
+        to: PeerId,
+        bytes: Arc<[u8]>,
+        deadline: Duration,
+    ) -> Result<Reply, OverlayError>;
+
+    /// What comes in. All clones of the receiver share one bounded channel.
+    fn events(&self) -> Receiver<Event>;
+
+    /// What the crawler thinks of a message: whether it may travel on, and whether
+    /// its sender earned blame.
+    fn verdict(&self, message: MessageId, verdict: Verdict);
+
+    /// What has gone through so far.
+    fn statistics(&self) -> Statistics;
+
+    /// Leaves the network; nothing is sent afterwards.
+    fn leave(&self);
+}
