@@ -127,11 +127,11 @@ settings! {
         /// Whether hosts that share a private address share its delay.
         private_per_address: bool = false, Any("");
         /// Rest after a first failure of a public host; it doubles with each further one.
-        backoff_ms: u64 = 5_000, Between(1_000, 3_600_000);
+        backoff_ms: u64 = 2_000, Between(1_000, 3_600_000);
         /// The same for a private host.
-        private_backoff_ms: u64 = 200, Between(0, 3_600_000);
+        private_backoff_ms: u64 = 100, Between(0, 3_600_000);
         /// How often a URL is tried when its server is busy or breaks off.
-        max_attempts: u8 = 4, Between(1, 100);
+        max_attempts: u8 = 3, Between(1, 100);
         /// A host that fails so often in a row is given up.
         max_host_failures: u8 = 5, Between(1, 100);
     }

@@ -1,0 +1,73 @@
+//! A crawl: where it begins, how far it may go, and how much of it is done.
+//!
+//! A crawl is named by the hash of its definition, which travels with its URLs, so
+//! that every peer keeps the same bounds. [`Rules`] is the definition made ready for
+//! use: it says of a URL, from the URL alone, whether the crawl wants it.
+//! [`PageBudget`] keeps `max_pages`, which is never exceeded.
+//!
+//! - [`definition`]: seeds, scope and bounds, and the id that stands for them
+//! - [`rules`]: scope and the traps that a URL alone gives away
+//! - [`page_budget`]: how many pages may still be fetched
+
+pub mod definition;
+pub mod page_budget;
+pub mod rules;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+pub use definition::{Bounds, CrawlDefinition, CrawlId};
+pub use page_budget::PageBudget;
+pub use rules::{Rules, Trap, Unwanted};
+
+use crate::canonical::CanonicalForm;
+
+/// Crawls that one peer takes part in at most; strangers must not make it remember more.
+const MOST_CRAWLS: usize = 1_024;
+
+/// The crawls that this peer takes part in.
+#[derive(Default)]
+pub struct Crawls(RwLock<HashMap<CrawlId, Arc<Crawl>>>);
+
+/// One crawl, as this peer takes part in it.
+pub struct Crawl {
+    /// What it was defined as.
+    pub definition: CrawlDefinition,
+    /// Which URLs it wants.
+    pub rules: Rules,
+    /// How many pages it may still fetch here.
+    pub budget: PageBudget,
+}
+
+impl Crawls {
+    /// Takes part in a crawl; `None` if there are too many already.
+    pub fn add(&self, definition: CrawlDefinition, form: &CanonicalForm) -> Option<Arc<Crawl>> {
+        let id = definition.id();
+        if let Some(known) = self.get(id) {
+            return Some(known);
+        }
+        let crawl = Arc::new(Crawl {
+            rules: Rules::new(&definition, form),
+            budget: PageBudget::new(definition.bounds.max_pages),
+            definition,
+        });
+        let mut crawls = self.0.write();
+        if crawls.len() >= MOST_CRAWLS {
+            return None;
+        }
+        Some(crawls.entry(id).or_insert(crawl).clone())
+    }
+
+    /// The crawl of this id, if this peer takes part in it.
+    pub fn get(&self, id: CrawlId) -> Option<Arc<Crawl>> {
+        self.0.read().get(&id).cloned()
+    }
+
+    /// Whether every crawl has fetched as many pages as it may.
+    pub fn all_spent(&self) -> bool {
+        let crawls = self.0.read();
+        !crawls.is_empty() && crawls.values().all(|crawl| crawl.budget.is_spent())
+    }
+}

@@ -1,0 +1,98 @@
+//! A site at work: its record, and what only this process knows about it.
+
+use std::net::IpAddr;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use super::Site;
+use crate::clock::Millis;
+use crate::downloader::Connection;
+
+/// Where a site stands. Every change happens under the site's lock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Nothing waits in its queue.
+    Idle,
+    /// Its name is being looked up.
+    Resolving,
+    /// In the ready order.
+    Waiting,
+    /// A downloader works on it.
+    Leased,
+    /// It failed too often: what comes for it is turned away.
+    GivenUp,
+    /// It has left this peer: what comes for it belongs to somebody else.
+    Moved,
+}
+
+/// Where a host's name leads.
+#[derive(Debug, Clone)]
+pub struct Addresses {
+    /// Addresses that may be visited; none if the guard refused them all.
+    pub allowed: Vec<IpAddr>,
+    /// Whether they belong to the public internet.
+    pub is_public: bool,
+    /// When the name service said so.
+    pub resolved_ms: Millis,
+}
+
+/// A site, shared between those who add to it and the one who fetches from it.
+pub struct SiteCell {
+    /// The hash of the host's name, which decides its owner.
+    pub key: u64,
+    state: Mutex<SiteState>,
+    /// Wakes whoever waits for the end of a lease, to freeze the site.
+    lease_ended: Condvar,
+}
+
+/// What the site's lock protects.
+pub struct SiteState {
+    /// The record.
+    pub site: Site,
+    /// Where it stands.
+    pub phase: Phase,
+    /// Where its name leads; none before the first look-up.
+    pub addresses: Option<Addresses>,
+    /// Its open connection, while nobody fetches over it.
+    pub connection: Option<Connection>,
+    /// When the connection was last used.
+    pub connection_used_ms: Millis,
+    /// Whether somebody waits to freeze it: no new lease begins.
+    pub is_freezing: bool,
+}
+
+impl SiteCell {
+    /// A cell around a site.
+    pub fn new(key: u64, site: Site) -> Self {
+        Self {
+            key,
+            state: Mutex::new(SiteState {
+                site,
+                phase: Phase::Idle,
+                addresses: None,
+                connection: None,
+                connection_used_ms: 0,
+                is_freezing: false,
+            }),
+            lease_ended: Condvar::new(),
+        }
+    }
+
+    /// The site, for as long as the guard lives. Never hold it across I/O, and take no
+    /// other site's lock meanwhile.
+    pub fn lock(&self) -> MutexGuard<'_, SiteState> {
+        self.state.lock()
+    }
+
+    /// Wakes whoever waits for the end of a lease.
+    pub fn lease_ended(&self) {
+        self.lease_ended.notify_all();
+    }
+
+    /// Waits until no downloader works on the site.
+    pub fn wait_for_lease_end(&self, state: &mut MutexGuard<'_, SiteState>) {
+        while matches!(state.phase, Phase::Leased | Phase::Resolving) {
+            self.lease_ended.wait(state);
+        }
+    }
+}

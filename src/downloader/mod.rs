@@ -1,0 +1,25 @@
+//! Block 3: the downloader.
+//!
+//! Each downloader thread leases a site, asks its server for one thing (the robots
+//! rules of an origin, or the next page), and settles the lease before it works on the
+//! answer, so that the host waits for nothing but its own delay. A page then goes
+//! through blocks 6 to 8 on the same thread; a redirect becomes a new URL that passes
+//! every check again.
+//!
+//! - [`worker`]: the thread
+//! - [`robots_fetch`]: how robots rules are had
+//! - [`fetch`]: one request over a site's connection, within bounds
+//! - [`connection`]: a site's kept-alive connection, and how many are kept
+//! - [`socket`]: TCP below `ureq`, with the address guard at the moment of connecting
+//! - [`decode`]: content encodings undone, within bounds
+
+pub mod connection;
+pub mod decode;
+pub mod fetch;
+pub mod robots_fetch;
+pub mod socket;
+pub mod worker;
+
+pub use connection::{Connection, IdleConnections};
+pub use fetch::{Answer, FetchError, Fetcher};
+pub use worker::Downloader;

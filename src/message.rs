@@ -1,0 +1,123 @@
+//! What peers say to each other about URLs and pages.
+//!
+//! Encoded by postcard. What comes in is a stranger's: [`Message::decode`] refuses what
+//! is too large or too much, and URLs are brought into canonical form again by whoever
+//! takes them in.
+
+use serde::{Deserialize, Serialize};
+
+use crate::crawl::CrawlDefinition;
+use crate::fingerprint::ContentFingerprint;
+use crate::seen_content::{Answer, Claim};
+
+/// The most that a message may hold, in bytes.
+const MOST_BYTES: usize = 1 << 20;
+/// The most entries that one of its lists may have.
+const MOST_ENTRIES: usize = 10_000;
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Message {
+    /// URLs of one crawl, for whoever owns them.
+    Urls {
+        /// The crawl, as it was defined: the receiver may not know it yet.
+        crawl: CrawlDefinition,
+        /// The URLs.
+        urls: Vec<SentUrl>,
+        /// Whether they were meant for the receiver alone: then it also says which are
+        /// not its own.
+        is_direct: bool,
+    },
+    /// What became of URLs that were sent, by their numbers.
+    Receipt {
+        /// Stored: their sender may forget them.
+        stored: Vec<u64>,
+        /// No room now: send them again later.
+        busy: Vec<u64>,
+        /// Somebody else's, as far as the receiver knows.
+        not_mine: Vec<u64>,
+    },
+    /// Asks whether contents are new; answered by `Answers`.
+    Claims(Vec<Claim>),
+    /// One answer to each claim, in the same order.
+    Answers(Vec<Answer>),
+    /// The pages of earlier claims have been kept.
+    Confirmed(Vec<ContentFingerprint>),
+}
+
+/// A URL on its way to its owner.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SentUrl {
+    /// Its number in the sender's outbox.
+    pub number: u64,
+    /// Its text.
+    pub url: Box<str>,
+    /// Links from a seed.
+    pub depth: u16,
+    /// Redirects in a row that led to it.
+    pub redirects: u8,
+}
+
+/// Why bytes are no message.
+#[derive(Debug, thiserror::Error)]
+pub enum MessageError {
+    /// Larger than any message may be.
+    #[error("message of {0} bytes")]
+    TooLarge(usize),
+    /// More entries than any list may have.
+    #[error("message with {0} entries")]
+    TooMany(usize),
+    /// Not decodable, or not encodable.
+    #[error("no message: {0}")]
+    Encoding(#[from] postcard::Error),
+}
+
+impl Message {
+    /// The message as bytes.
+    pub fn encode(&self) -> Result<Vec<u8>, MessageError> {
+        Ok(postcard::to_stdvec(self)?)
+    }
+
+    /// The message in these bytes.
+    pub fn decode(bytes: &[u8]) -> Result<Self, MessageError> {
+        if bytes.len() > MOST_BYTES {
+            return Err(MessageError::TooLarge(bytes.len()));
+        }
+        let message: Self = postcard::from_bytes(bytes)?;
+        match message.entries() {
+            entries if entries > MOST_ENTRIES => Err(MessageError::TooMany(entries)),
+            _ => Ok(message),
+        }
+    }
+
+    fn entries(&self) -> usize {
+        match self {
+            Self::Urls { urls, crawl, .. } => urls.len() + crawl.seeds.len(),
+            Self::Receipt {
+                stored,
+                busy,
+                not_mine,
+            } => stored.len() + busy.len() + not_mine.len(),
+            Self::Claims(claims) => claims.len(),
+            Self::Answers(answers) => answers.len(),
+            Self::Confirmed(fingerprints) => fingerprints.len(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_encoded_is_decoded_and_too_much_is_refused() {
+        let message = Message::Confirmed(vec![ContentFingerprint::of(b"x")]);
+        assert_eq!(Message::decode(&message.encode().unwrap()).unwrap(), message);
+        let many = Message::Confirmed(vec![ContentFingerprint::of(b"x"); MOST_ENTRIES + 1]);
+        let bytes = many.encode().unwrap();
+        assert!(matches!(Message::decode(&bytes), Err(MessageError::TooMany(_))));
+        let large = vec![0; MOST_BYTES + 1];
+        assert!(matches!(Message::decode(&large), Err(MessageError::TooLarge(_))));
+        assert!(matches!(Message::decode(b"\xff\xff"), Err(MessageError::Encoding(_))));
+    }
+}

@@ -1,0 +1,114 @@
+//! Which site a URL belongs to.
+//!
+//! All URLs of one host go to one site. The map is cut into shards, so that threads
+//! which work on different hosts rarely meet.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+
+use crate::crawl_jobs::{Site, SiteCell};
+use crate::distribution::Key;
+
+const SHARDS: usize = 64;
+
+/// See the module.
+pub struct DomainClassifier {
+    shards: Vec<Mutex<HashMap<Box<str>, Arc<SiteCell>>>>,
+    count: AtomicUsize,
+    most: usize,
+    blocked: Vec<String>,
+}
+
+impl DomainClassifier {
+    /// No sites yet, `most` of them at most, and none of the `blocked` ones ever.
+    pub fn new(most: usize, blocked: &[String]) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            count: AtomicUsize::new(0),
+            most,
+            blocked: blocked.iter().map(|name| name.to_lowercase()).collect(),
+        }
+    }
+
+    /// Whether a host, or a domain that it belongs to, is on the block list.
+    pub fn is_blocked(&self, host: &str) -> bool {
+        self.blocked.iter().any(|name| {
+            let rest = host.strip_suffix(name.as_str());
+            rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        })
+    }
+
+    /// The site of a host, made if it is new; `None` if there are too many already.
+    pub fn site(&self, host: &str, key: Key) -> Option<Arc<SiteCell>> {
+        let mut shard = self.shard(key).lock();
+        if let Some(cell) = shard.get(host) {
+            return Some(cell.clone());
+        }
+        if self.count.load(Relaxed) >= self.most {
+            return None;
+        }
+        self.count.fetch_add(1, Relaxed);
+        let cell = Arc::new(SiteCell::new(key.0, Site::new(host)));
+        shard.insert(host.into(), cell.clone());
+        Some(cell)
+    }
+
+    /// The site of a host, if it is here.
+    pub fn find(&self, host: &str) -> Option<Arc<SiteCell>> {
+        self.shard(Key::of_host(host)).lock().get(host).cloned()
+    }
+
+    /// The site of this host is here no longer.
+    pub fn forget(&self, host: &str) {
+        if self.shard(Key::of_host(host)).lock().remove(host).is_some() {
+            self.count.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Every site.
+    pub fn sites(&self) -> Vec<Arc<SiteCell>> {
+        let shards = self.shards.iter();
+        shards
+            .flat_map(|shard| shard.lock().values().cloned().collect::<Vec<_>>())
+            .collect()
+    }
+
+    fn shard(&self, key: Key) -> &Mutex<HashMap<Box<str>, Arc<SiteCell>>> {
+        // The low bits are as good as any: keys are well mixed.
+        &self.shards[key.0 as usize % SHARDS]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_host_one_site_and_no_more_than_the_bound() {
+        let classifier = DomainClassifier::new(2, &[]);
+        let site = |host: &str| classifier.site(host, Key::of_host(host));
+        let first = site("a.example").unwrap();
+        assert!(Arc::ptr_eq(&first, &site("a.example").unwrap()));
+        assert!(!Arc::ptr_eq(&first, &site("b.example").unwrap()));
+        assert!(site("c.example").is_none());
+        classifier.forget("b.example");
+        assert!(site("c.example").is_some());
+        assert_eq!(classifier.sites().len(), 2);
+    }
+
+    #[test]
+    fn a_blocked_name_stands_for_its_subdomains() {
+        let classifier = DomainClassifier::new(2, &["Evil.example".into()]);
+        for (host, blocked) in [
+            ("evil.example", true),
+            ("www.evil.example", true),
+            ("notevil.example", false),
+            ("evil.example.org", false),
+        ] {
+            assert_eq!(classifier.is_blocked(host), blocked, "{host}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Block 1: the URL preprocessor, where a URL of our own range is taken in or turned
+//! away.
+//!
+//! URLs come in by host, from the range validator. The domain classifier finds the
+//! host's site; the duplicate detector drops what the site has seen; the bounds on a
+//! site's pages and on the queries of a path cut traps that grow with what came
+//! before; the rate throttle and the overflow controller turn away what there is no
+//! room for. Only then is a URL marked as seen and queued: nothing that was admitted is
+//! ever evicted, and a URL that was turned away can come again.
+//!
+//! - [`domain_classifier`]: which site a URL belongs to
+//! - [`duplicate_detector`]: whether the site has seen it
+//! - [`rate_throttle`]: whether the site can work off one more
+//! - [`overflow_controller`]: whether the peer can
+
+pub mod domain_classifier;
+pub mod duplicate_detector;
+pub mod overflow_controller;
+pub mod rate_throttle;
+
+use std::sync::Arc;
+
+pub use domain_classifier::DomainClassifier;
+pub use overflow_controller::{OverflowController, Pressure};
+
+use crate::config;
+use crate::counters::Counters;
+use crate::crawl::{Crawl, Trap};
+use crate::crawl_jobs::{CrawlJobs, Phase, Site, SiteCell, SiteRecordError, SiteState};
+use crate::distribution::Key;
+use crate::fingerprint::url_fingerprint;
+use crate::record::UrlRecord;
+
+/// A URL at the door.
+pub struct Candidate {
+    /// The hash of its host, which decides its owner and groups it with its kin.
+    pub key: Key,
+    /// The hash of the URL, by which the duplicate detector knows it.
+    pub fingerprint: u64,
+    /// The URL.
+    pub record: UrlRecord,
+}
+
+/// What became of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// Taken into its site's queue.
+    Queued,
+    /// Seen before.
+    Duplicate,
+    /// Refused for good, for a reason that is counted.
+    Refused,
+    /// No room now; it may come again.
+    NoRoom,
+}
+
+/// See the module.
+pub struct Preprocessor {
+    classifier: DomainClassifier,
+    overflow: OverflowController,
+    jobs: Arc<CrawlJobs>,
+    settings: config::Queues,
+    counters: Arc<Counters>,
+}
+
+impl Preprocessor {
+    /// A preprocessor that fills `jobs`.
+    pub fn new(settings: &config::Settings, jobs: Arc<CrawlJobs>, counters: Arc<Counters>) -> Self {
+        let blocked = &settings.crawl.blocked_sites;
+        Self {
+            classifier: DomainClassifier::new(settings.queues.sites, blocked),
+            overflow: OverflowController::new(settings.queues.clone(), counters.clone()),
+            jobs,
+            settings: settings.queues.clone(),
+            counters,
+        }
+    }
+
+    /// Takes in URLs of one host, or turns them away; `outcome` is told of each, in
+    /// order. One lock is taken for all of them.
+    pub fn admit(
+        &self,
+        crawl: &Crawl,
+        candidates: impl IntoIterator<Item = Candidate>,
+        mut outcome: impl FnMut(Admission),
+    ) {
+        let mut candidates = candidates.into_iter().peekable();
+        let Some(first) = candidates.peek() else {
+            return;
+        };
+        let host = first.record.url.host();
+        if self.classifier.is_blocked(host) {
+            let count = candidates.map(|_| outcome(Admission::Refused)).count();
+            self.counters.blocked_list.add(count as u64);
+            return;
+        }
+        let Some(cell) = self.classifier.site(host, first.key) else {
+            let count = candidates.map(|_| outcome(Admission::NoRoom)).count();
+            self.counters.refused_overflow.add(count as u64);
+            return;
+        };
+        let mut state = cell.lock();
+        for candidate in candidates {
+            outcome(self.admit_one(crawl, &mut state, candidate));
+        }
+        self.jobs.submit(&cell, &mut state);
+    }
+
+    fn admit_one(&self, crawl: &Crawl, state: &mut SiteState, url: Candidate) -> Admission {
+        let site = &mut state.site;
+        if duplicate_detector::is_seen(site, url.fingerprint) {
+            self.counters.duplicate.add(1);
+            return Admission::Duplicate;
+        }
+        match state.phase {
+            Phase::GivenUp => {
+                self.counters.given_up.add(1);
+                return Admission::Refused;
+            }
+            // It left between our finding it and our locking it. Whoever met the URL
+            // will meet it again, or its sender sends it again.
+            Phase::Moved => {
+                self.counters.refused_overflow.add(1);
+                return Admission::NoRoom;
+            }
+            _ => {}
+        }
+        let bounds = &crawl.rules.bounds;
+        let path = duplicate_detector::path_of_query(&url.record.url);
+        if site.counters.admitted >= u64::from(bounds.max_pages_per_site) {
+            self.counters.trap(Trap::SitePages).add(1);
+            return Admission::Refused;
+        }
+        if path.is_some_and(|path| site.queries_of(path) >= bounds.max_queries_per_path) {
+            self.counters.trap(Trap::QueryVariations).add(1);
+            return Admission::Refused;
+        }
+        let has_room = rate_throttle::has_room(site.queued(), site.pace.delay_ms, &self.settings)
+            && self.overflow.has_room(self.jobs.queued(), url.record.depth);
+        if !has_room {
+            self.counters.refused_overflow.add(1);
+            return Admission::NoRoom;
+        }
+        site.seen.insert(url.fingerprint);
+        if let Some(path) = path {
+            site.count_query(path);
+        }
+        self.jobs.push(state, url.record);
+        Admission::Queued
+    }
+
+    /// How full the queues are, as admission sees it.
+    pub fn pressure(&self) -> Pressure {
+        self.overflow.observe(self.jobs.queued())
+    }
+
+    /// Every site that is here.
+    pub fn sites(&self) -> Vec<Arc<SiteCell>> {
+        self.classifier.sites()
+    }
+
+    /// Takes a site out of this peer, as bytes, once no fetch is under way on it;
+    /// `None` if it is not here. Its URLs are no longer this peer's to finish.
+    pub fn freeze(&self, host: &str) -> Option<Result<Vec<u8>, SiteRecordError>> {
+        let cell = self.classifier.find(host)?;
+        let mut state = cell.lock();
+        if state.phase == Phase::Moved {
+            return None;
+        }
+        state.is_freezing = true;
+        cell.wait_for_lease_end(&mut state);
+        let record = state.site.freeze();
+        if record.is_ok() {
+            state.phase = Phase::Moved;
+            state.connection = None;
+            self.jobs.drain(&mut state);
+            drop(state);
+            self.classifier.forget(host);
+        } else {
+            state.is_freezing = false;
+            self.jobs.submit(&cell, &mut state);
+        }
+        Some(record)
+    }
+
+    /// Takes in a site that another peer froze. What is here of the same host already
+    /// is kept: its URLs and what it has seen are added to the record.
+    pub fn thaw(&self, bytes: &[u8]) -> Result<(), SiteRecordError> {
+        let arrived = Site::thaw(bytes)?;
+        let key = Key::of_host(arrived.host());
+        let Some(cell) = self.classifier.site(arrived.host(), key) else {
+            return Err(SiteRecordError::NoRoom(arrived.host().into()));
+        };
+        let mut state = cell.lock();
+        let fingerprint = |record: &UrlRecord| url_fingerprint(record.url.as_str());
+        let gained = state.site.unite(arrived, fingerprint);
+        self.jobs.gained(gained);
+        self.jobs.submit(&cell, &mut state);
+        Ok(())
+    }
+}
