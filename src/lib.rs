@@ -2,3 +2,4 @@
 
 pub mod canonical;
 pub mod fingerprint;
+pub mod robots;

@@ -1,0 +1,151 @@
+//! One spelling for each path, so that rules and paths compare octet by octet
+//! (RFC 9309 §2.2.2).
+//!
+//! Unreserved characters are decoded; escapes have upper-case digits; octets
+//! that may not stand in a URL are escaped. `*` and `$` are always escaped when
+//! they are meant as such, so that in a normal pattern a raw `*` is the wildcard
+//! and a raw `$` at its end is the anchor (§2.2.3).
+//!
+//! A query needs one thing more. The RFC's table treats `?u=https://a` and
+//! `?u=https%3A%2F%2Fa` as one: the general delimiters delimit nothing after the
+//! `?`. In patterns they are decoded there. For a path there are two spellings,
+//! since a pattern such as `/*%2F` does not tell on which side of the `?` it is
+//! to match.
+
+use std::borrow::Cow;
+
+/// What to do with escaped `: / ? [ ] @` after the first `?`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Delimiters {
+    AsWritten,
+    Decoded,
+}
+
+/// The spellings of a path under which a rule may match it.
+pub(super) struct Spellings<'a> {
+    pub(super) as_written: Cow<'a, str>,
+    /// Present where it differs from the other.
+    pub(super) query_decoded: Option<String>,
+}
+
+impl<'a> Spellings<'a> {
+    pub(super) fn of(path: &'a str) -> Self {
+        let path = path.split_once('#').map_or(path, |(before, _)| before);
+        let path = if path.starts_with('/') {
+            Cow::Borrowed(path)
+        } else {
+            Cow::Owned(format!("/{path}"))
+        };
+        if is_plain(path.as_bytes()) {
+            return Self {
+                as_written: path,
+                query_decoded: None,
+            };
+        }
+        let as_written = spell(path.as_bytes(), Delimiters::AsWritten);
+        let query_decoded = spell(path.as_bytes(), Delimiters::Decoded);
+        Self {
+            query_decoded: (query_decoded != as_written).then_some(query_decoded),
+            as_written: Cow::Owned(as_written),
+        }
+    }
+}
+
+/// The normal form of a rule's pattern, appended to `out`.
+pub(super) fn spell_pattern(pattern: &[u8], out: &mut String) {
+    let (pattern, anchor) = match pattern.strip_suffix(b"$") {
+        Some(rest) => (rest, "$"),
+        None => (pattern, ""),
+    };
+    let mut rest = pattern;
+    let mut in_query = false;
+    while let Some(&byte) = rest.first() {
+        if byte == b'*' {
+            out.push('*');
+            rest = &rest[1..];
+        } else {
+            rest = spell_one(rest, Delimiters::Decoded, &mut in_query, out);
+        }
+    }
+    out.push_str(anchor);
+}
+
+fn spell(path: &[u8], delimiters: Delimiters) -> String {
+    let mut out = String::with_capacity(path.len() + 16);
+    let mut rest = path;
+    let mut in_query = false;
+    while !rest.is_empty() {
+        rest = spell_one(rest, delimiters, &mut in_query, &mut out);
+    }
+    out
+}
+
+/// Spells the first octet or escape of `text`, which is not empty, and returns
+/// what follows it.
+fn spell_one<'a>(
+    text: &'a [u8],
+    delimiters: Delimiters,
+    in_query: &mut bool,
+    out: &mut String,
+) -> &'a [u8] {
+    if let Some(octet) = escaped_octet(text) {
+        let decode = is_unreserved(octet)
+            || *in_query && delimiters == Delimiters::Decoded && is_general_delimiter(octet);
+        if decode {
+            out.push(char::from(octet));
+        } else {
+            escape(octet, out);
+        }
+        return &text[3..];
+    }
+    let octet = text[0];
+    *in_query |= octet == b'?';
+    if is_raw(octet) {
+        out.push(char::from(octet));
+    } else {
+        escape(octet, out);
+    }
+    &text[1..]
+}
+
+/// The octet that a `%XX` at the start of `text` stands for.
+pub(super) fn escaped_octet(text: &[u8]) -> Option<u8> {
+    let [b'%', high, low, ..] = text else {
+        return None;
+    };
+    let high = char::from(*high).to_digit(16)?;
+    let low = char::from(*low).to_digit(16)?;
+    u8::try_from(high * 16 + low).ok()
+}
+
+fn escape(octet: u8, out: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    out.push('%');
+    out.push(char::from(DIGITS[usize::from(octet >> 4)]));
+    out.push(char::from(DIGITS[usize::from(octet & 15)]));
+}
+
+/// Whether every spelling of the path is the path itself: the common case,
+/// which costs no allocation.
+fn is_plain(path: &[u8]) -> bool {
+    path.iter().all(|&octet| is_raw(octet))
+}
+
+fn is_unreserved(octet: u8) -> bool {
+    octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.' | b'_' | b'~')
+}
+
+fn is_general_delimiter(octet: u8) -> bool {
+    matches!(octet, b':' | b'/' | b'?' | b'[' | b']' | b'@')
+}
+
+/// Octets that stand for themselves: all of RFC 3986 but `*` and `$`, which
+/// have a meaning in patterns, and `#`, which never is part of a request.
+fn is_raw(octet: u8) -> bool {
+    is_unreserved(octet)
+        || is_general_delimiter(octet)
+        || matches!(
+            octet,
+            b'!' | b'&' | b'\'' | b'(' | b')' | b'+' | b',' | b';' | b'='
+        )
+}
