@@ -13,7 +13,7 @@ pub(super) fn need_change(text: &str) -> bool {
     while let Some(at) = memchr::memchr(b'%', rest) {
         stray.pass(&rest[..at]);
         rest = &rest[at..];
-        match octet(rest) {
+        match escaped_octet(rest) {
             Some(octet) => {
                 let lower = rest[1].is_ascii_lowercase() || rest[2].is_ascii_lowercase();
                 if lower || is_unreserved(octet) && !stray.would_join(octet) {
@@ -40,7 +40,7 @@ pub(super) fn normalise(text: &str) -> String {
         out.push_str(before);
         stray.pass(before.as_bytes());
         rest = &rest[before.len()..];
-        match octet(rest.as_bytes()) {
+        match escaped_octet(rest.as_bytes()) {
             Some(octet) if is_unreserved(octet) && !stray.would_join(octet) => {
                 out.push(char::from(octet));
                 stray.pass(&[octet]);
@@ -88,7 +88,7 @@ impl Stray {
 }
 
 /// The octet of the escape that the text starts with.
-fn octet(text: &[u8]) -> Option<u8> {
+pub(crate) fn escaped_octet(text: &[u8]) -> Option<u8> {
     let [b'%', high, low, ..] = text else {
         return None;
     };
@@ -97,6 +97,7 @@ fn octet(text: &[u8]) -> Option<u8> {
     u8::try_from(high * 16 + low).ok()
 }
 
-fn is_unreserved(octet: u8) -> bool {
+/// Characters that mean the same whether they are escaped or not.
+pub(crate) fn is_unreserved(octet: u8) -> bool {
     octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.' | b'_' | b'~')
 }

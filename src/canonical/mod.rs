@@ -6,13 +6,13 @@
 //! and sent. A URL that is canonical already, as most are, is recognised in
 //! one look over its bytes and keeps its own string.
 //!
-//! [`host`] checks host names, [`escapes`] spells percent-escapes,
-//! [`session_ids`] knows which parameters name a visit and not a page, and
-//! [`canonical_url`] is the result with its parts. The rules and a table of
+//! `host` checks host names, `escapes` spells percent-escapes,
+//! `session_ids` knows which parameters name a visit and not a page, and
+//! `canonical_url` is the result with its parts. The rules and a table of
 //! examples, which the tests check row by row, are in `docs/canonical-form.md`.
 
 mod canonical_url;
-mod escapes;
+pub(crate) mod escapes;
 mod host;
 mod session_ids;
 #[cfg(test)]

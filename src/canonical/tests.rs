@@ -1,5 +1,8 @@
 //! The published tables row by row, and what must hold for any text.
 
+// A test that cannot be set up has failed, and says so.
+#![allow(clippy::expect_used)]
+
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use url::Url;

@@ -1,11 +1,11 @@
 //! The rules of a site's owner: the Robots Exclusion Protocol (RFC 9309).
 //!
 //! The downloader hands over the bytes of `/robots.txt` and our product token.
-//! [`parse`] reads the lines and keeps the rules of the one group that binds
-//! us; [`normal_form`] spells them so that two spellings of a path compare as
-//! equal; [`matching`] answers for each path whether it may be fetched. What is
+//! `parse` reads the lines and keeps the rules of the one group that binds
+//! us; `normal_form` spells them so that two spellings of a path compare as
+//! equal; `matching` answers for each path whether it may be fetched. What is
 //! kept is small and can be serialised, because it is part of a site's record
-//! and moves with it from peer to peer. [`tag`] reads the `X-Robots-Tag` header
+//! and moves with it from peer to peer. `tag` reads the `X-Robots-Tag` header
 //! and the robots `<meta>`, which speak of a page and not of a site.
 //!
 //! Everything here is pure: fetching, redirects, caching and what an

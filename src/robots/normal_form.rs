@@ -14,6 +14,8 @@
 
 use std::borrow::Cow;
 
+use crate::canonical::escapes::{escaped_octet, is_unreserved};
+
 /// What to do with escaped `: / ? [ ] @` after the first `?`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Delimiters {
@@ -108,16 +110,6 @@ fn spell_one<'a>(
     &text[1..]
 }
 
-/// The octet that a `%XX` at the start of `text` stands for.
-pub(super) fn escaped_octet(text: &[u8]) -> Option<u8> {
-    let [b'%', high, low, ..] = text else {
-        return None;
-    };
-    let high = char::from(*high).to_digit(16)?;
-    let low = char::from(*low).to_digit(16)?;
-    u8::try_from(high * 16 + low).ok()
-}
-
 fn escape(octet: u8, out: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     out.push('%');
@@ -129,10 +121,6 @@ fn escape(octet: u8, out: &mut String) {
 /// which costs no allocation.
 fn is_plain(path: &[u8]) -> bool {
     path.iter().all(|&octet| is_raw(octet))
-}
-
-fn is_unreserved(octet: u8) -> bool {
-    octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.' | b'_' | b'~')
 }
 
 fn is_general_delimiter(octet: u8) -> bool {

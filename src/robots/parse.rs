@@ -84,7 +84,7 @@ fn within_limit(text: &[u8]) -> &[u8] {
         Some(next) if is_line_end(next) => &text[..PARSED_LIMIT_BYTES],
         Some(_) => {
             let kept = &text[..PARSED_LIMIT_BYTES];
-            let end = kept.iter().rposition(|byte| is_line_end(byte));
+            let end = kept.iter().rposition(is_line_end);
             &kept[..end.unwrap_or(0)]
         }
     }

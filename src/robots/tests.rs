@@ -1,5 +1,8 @@
 //! The published cases row by row, and what must hold for any file.
 
+// A test that cannot be set up has failed, and says so.
+#![allow(clippy::expect_used)]
+
 use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
