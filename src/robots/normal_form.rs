@@ -1,24 +1,25 @@
 //! One spelling for each path, so that rules and paths compare octet by octet
 //! (RFC 9309 §2.2.2).
 //!
-//! Unreserved characters are decoded; escapes have upper-case digits; octets
-//! that may not stand in a URL are escaped. `*` and `$` are always escaped when
-//! they are meant as such, so that in a normal pattern a raw `*` is the wildcard
-//! and a raw `$` at its end is the anchor (§2.2.3).
+//! Escapes have upper-case digits and stand only where they must. The RFC makes
+//! no difference between a reserved character and its escape, unless it divides
+//! the parts of a URL: `/`, `?`, `&` and `=` are not `%2F`, `%3F`, `%26` and `%3D`,
+//! all others are decoded. `*` and `$` are always escaped when they are meant as
+//! such, so that in a normal pattern a raw `*` is the wildcard and a raw `$` at
+//! its end is the anchor (§2.2.3).
 //!
-//! A query needs one thing more. The RFC's table treats `?u=https://a` and
-//! `?u=https%3A%2F%2Fa` as one: the general delimiters delimit nothing after the
-//! `?`. In patterns they are decoded there. For a path there are two spellings,
-//! since a pattern such as `/*%2F` does not tell on which side of the `?` it is
-//! to match.
+//! After the `?`, neither `/` nor another `?` divides anything: the RFC's table
+//! treats `?u=https://a` and `?u=https%3A%2F%2Fa` as one. In patterns they are
+//! decoded there. For a path there are two spellings, since a pattern such as
+//! `/*%2F` does not tell on which side of the `?` it is to match.
 
 use std::borrow::Cow;
 
 use crate::canonical::escapes::{escaped_octet, is_unreserved};
 
-/// What to do with escaped `: / ? [ ] @` after the first `?`.
+/// What to do with `%2F` and `%3F` after the first `?`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Delimiters {
+enum QueryDelimiters {
     AsWritten,
     Decoded,
 }
@@ -44,8 +45,8 @@ impl<'a> Spellings<'a> {
                 query_decoded: None,
             };
         }
-        let as_written = spell(path.as_bytes(), Delimiters::AsWritten);
-        let query_decoded = spell(path.as_bytes(), Delimiters::Decoded);
+        let as_written = spell(path.as_bytes(), QueryDelimiters::AsWritten);
+        let query_decoded = spell(path.as_bytes(), QueryDelimiters::Decoded);
         Self {
             query_decoded: (query_decoded != as_written).then_some(query_decoded),
             as_written: Cow::Owned(as_written),
@@ -66,13 +67,13 @@ pub(super) fn spell_pattern(pattern: &[u8], out: &mut String) {
             out.push('*');
             rest = &rest[1..];
         } else {
-            rest = spell_one(rest, Delimiters::Decoded, &mut in_query, out);
+            rest = spell_one(rest, QueryDelimiters::Decoded, &mut in_query, out);
         }
     }
     out.push_str(anchor);
 }
 
-fn spell(path: &[u8], delimiters: Delimiters) -> String {
+fn spell(path: &[u8], delimiters: QueryDelimiters) -> String {
     let mut out = String::with_capacity(path.len() + 16);
     let mut rest = path;
     let mut in_query = false;
@@ -86,13 +87,13 @@ fn spell(path: &[u8], delimiters: Delimiters) -> String {
 /// what follows it.
 fn spell_one<'a>(
     text: &'a [u8],
-    delimiters: Delimiters,
+    delimiters: QueryDelimiters,
     in_query: &mut bool,
     out: &mut String,
 ) -> &'a [u8] {
     if let Some(octet) = escaped_octet(text) {
-        let decode = is_unreserved(octet)
-            || *in_query && delimiters == Delimiters::Decoded && is_general_delimiter(octet);
+        let decode = is_data(octet)
+            || *in_query && delimiters == QueryDelimiters::Decoded && matches!(octet, b'/' | b'?');
         if decode {
             out.push(char::from(octet));
         } else {
@@ -123,17 +124,18 @@ fn is_plain(path: &[u8]) -> bool {
     path.iter().all(|&octet| is_raw(octet))
 }
 
-fn is_general_delimiter(octet: u8) -> bool {
-    matches!(octet, b':' | b'/' | b'?' | b'[' | b']' | b'@')
-}
-
-/// Octets that stand for themselves: all of RFC 3986 but `*` and `$`, which
-/// have a meaning in patterns, and `#`, which never is part of a request.
-fn is_raw(octet: u8) -> bool {
+/// Octets that mean the same whether they are escaped or not: all of RFC 3986
+/// but the dividers, the special characters of patterns, and `#`, which never
+/// is part of a request.
+fn is_data(octet: u8) -> bool {
     is_unreserved(octet)
-        || is_general_delimiter(octet)
         || matches!(
             octet,
-            b'!' | b'&' | b'\'' | b'(' | b')' | b'+' | b',' | b';' | b'='
+            b':' | b'@' | b'[' | b']' | b'!' | b'\'' | b'(' | b')' | b'+' | b',' | b';'
         )
+}
+
+/// Octets that are not escaped where they stand unescaped.
+fn is_raw(octet: u8) -> bool {
+    is_data(octet) || matches!(octet, b'/' | b'?' | b'&' | b'=')
 }

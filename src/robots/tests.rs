@@ -221,7 +221,7 @@ fn cost_is_linear_in_the_file() {
 
 /// Lines that have a chance to interact, and some that are noise.
 fn line() -> impl Strategy<Value = String> {
-    let path = "[a-c/*$%?~ü]{0,6}";
+    let path = "[a-c/*$%?~:,ü]{0,6}";
     prop_oneof![
         Just("User-agent: *".to_owned()),
         Just("User-agent: peercrawl".to_owned()),
@@ -246,8 +246,8 @@ fn config() -> ProptestConfig {
 fn escape_some(path: &str, mask: u64) -> String {
     let mut out = String::new();
     for (n, byte) in path.bytes().enumerate() {
-        let unreserved = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-        if (unreserved && mask >> (n % 64) & 1 == 1) || !byte.is_ascii() {
+        let optional = byte.is_ascii_alphanumeric() || b"-._~:,".contains(&byte);
+        if (optional && mask >> (n % 64) & 1 == 1) || !byte.is_ascii() {
             let lower = mask >> ((n + 7) % 64) & 1 == 1;
             out += &if lower {
                 format!("%{byte:02x}")
@@ -297,7 +297,7 @@ proptest! {
     #[test]
     fn spelling_does_not_matter(
         lines in prop::collection::vec(line(), 0..12),
-        path in "/[a-c/~ü?]{0,6}",
+        path in "/[a-c/~:,ü?]{0,6}",
         mask in any::<u64>(),
     ) {
         let text = format!("User-agent: *\n{}", lines.join("\n"));
