@@ -1,3 +1,5 @@
 //! PeerCrawl: a volunteer's share of a decentralised web crawl.
 
-pub mod config;
+pub mod canonical;
+pub mod fingerprint;
+pub mod robots;
