@@ -266,7 +266,7 @@ impl Deviation {
 
 /// Members with ids as random as public keys are, from a seed.
 fn equal_members(set: u64, count: usize) -> Vec<Member> {
-    let mut random = Generator(set.wrapping_mul(0x1000_0000_1b3) + 1);
+    let mut random = Generator(set.wrapping_mul(0x0100_0000_01b3) + 1);
     let mut member = || {
         let mut id = [0; 32];
         for part in id.chunks_exact_mut(8) {
