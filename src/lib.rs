@@ -1,3 +1,4 @@
 //! PeerCrawl: a volunteer's share of a decentralised web crawl.
 
 pub mod distribution;
+pub mod seen_urls;
