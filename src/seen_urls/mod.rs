@@ -7,9 +7,9 @@
 //!
 //! 1. up to 32 fingerprints: a plain list, searched from end to end;
 //! 2. up to 65,536: a hash set; both forms are exact;
-//! 3. beyond: layers of Bloom filters (Apoidea's idea), in a twentieth of the memory
-//!    that the hash set would take. At most one new URL in ten thousand is then
-//!    taken for seen; how many that makes is counted in [`SeenUrls::expected_losses`].
+//! 3. beyond: layers of Bloom filters (Apoidea's idea), in a fifth of the memory that
+//!    the hash set would take. At most one new URL in ten thousand is then taken for
+//!    seen; how many that makes is counted in [`SeenUrls::expected_losses`].
 //!
 //! A set belongs to its site's record: it is stored, sent to another peer and united
 //! with the set found there.
