@@ -1,5 +1,4 @@
 //! PeerCrawl: a volunteer's share of a decentralised web crawl.
 
-pub mod canonical;
-pub mod fingerprint;
-pub mod robots;
+pub mod distribution;
+pub mod seen_urls;
