@@ -38,6 +38,7 @@ mod tests {
         BufferQueue, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
     };
     use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
 
     use super::*;
 
@@ -131,9 +132,9 @@ mod tests {
 
     #[test]
     fn all_numeric_references_are_those_of_html5ever() {
-        let numbers = (0..0x3000).chain(0xD700..0xE100).chain(0xFF00..0x10100);
+        let numbers = (0..0x300).chain(0xD7F0..0xE010).chain(0xFFF0..0x10010);
         let values: Vec<String> = numbers
-            .chain(0x10_FF00..0x11_0100)
+            .chain(0x10_FFF0..0x11_0010)
             .chain((0..64).map(|bits| 1u64 << bits))
             .flat_map(|number| {
                 [
@@ -150,6 +151,12 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig {
+            rng_seed: RngSeed::Fixed(1),
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
+
         #[test]
         fn any_value_reads_as_in_html5ever(
             value in "(&|&#|&#x|amp|lt|not|notin|copy|AMP|;|=|[a-z0-9]|[ -~&&[^\"]]|é|\0){0,24}"

@@ -45,7 +45,7 @@ impl Foreign {
     /// foreign. `has` tells whether the tag has an attribute that decides it: for
     /// `font`, one that is HTML's; for `annotation-xml`, an encoding that is HTML.
     pub fn open(&mut self, name: &[u8], closes_itself: bool, has: bool) -> bool {
-        if self.is_inside() && (BREAKS_OUT.contains(&name) || name == b"font" && has) {
+        if self.is_inside() && (breaks_out(name) || name == b"font" && has) {
             self.break_out();
         }
         let door = match (self.open.last(), name) {
@@ -76,7 +76,9 @@ impl Foreign {
             }
             // Elements of these names are never inside of foreign content, so this
             // closes one around it, and a drawing that was left open with it.
-            (Some(Door::Svg | Door::Math), _) if BREAKS_OUT.contains(&name) => self.break_out(),
+            (Some(Door::Svg | Door::Math), _) if breaks_out(name) || name == b"template" => {
+                self.break_out();
+            }
             _ => {}
         }
     }
@@ -94,52 +96,18 @@ fn point(points: &[Point], name: &[u8]) -> Option<Door> {
 }
 
 /// Start tags of HTML that end any foreign content around them, by the standard.
-const BREAKS_OUT: [&[u8]; 44] = [
-    b"b",
-    b"big",
-    b"blockquote",
-    b"body",
-    b"br",
-    b"center",
-    b"code",
-    b"dd",
-    b"div",
-    b"dl",
-    b"dt",
-    b"em",
-    b"embed",
-    b"h1",
-    b"h2",
-    b"h3",
-    b"h4",
-    b"h5",
-    b"h6",
-    b"head",
-    b"hr",
-    b"i",
-    b"img",
-    b"li",
-    b"listing",
-    b"menu",
-    b"meta",
-    b"nobr",
-    b"ol",
-    b"p",
-    b"pre",
-    b"ruby",
-    b"s",
-    b"small",
-    b"span",
-    b"strike",
-    b"strong",
-    b"sub",
-    b"sup",
-    b"table",
-    b"tt",
-    b"u",
-    b"ul",
-    b"var",
-];
+#[rustfmt::skip] // One name a line would hide the rest of this file.
+fn breaks_out(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"b" | b"big" | b"blockquote" | b"body" | b"br" | b"center" | b"code" | b"dd"
+        | b"div" | b"dl" | b"dt" | b"em" | b"embed" | b"h1" | b"h2" | b"h3" | b"h4"
+        | b"h5" | b"h6" | b"head" | b"hr" | b"i" | b"img" | b"li" | b"listing" | b"menu"
+        | b"meta" | b"nobr" | b"ol" | b"p" | b"pre" | b"ruby" | b"s" | b"small" | b"span"
+        | b"strike" | b"strong" | b"sub" | b"sup" | b"table" | b"tt" | b"u" | b"ul"
+        | b"var"
+    )
+}
 
 #[cfg(test)]
 mod tests {

@@ -88,7 +88,7 @@ impl Walk<'_, '_> {
                 if self.markup.attributes(|_, _| ()).is_none() {
                     break;
                 }
-                if name == b"template" && !self.foreign.is_inside() {
+                if name == b"template" {
                     templates = templates.saturating_sub(1);
                 }
                 self.foreign.close(name);
