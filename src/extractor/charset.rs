@@ -46,13 +46,15 @@ fn of_meta(head: &[u8]) -> Option<&'static Encoding> {
         let is_meta = !tag.is_end && tag.name.eq_ignore_ascii_case(b"meta");
         let (mut charset, mut equiv, mut content) = (None, None, None);
         markup.attributes(|name, value| {
-            let slot = match name.to_ascii_lowercase().as_slice() {
-                b"charset" => &mut charset,
-                b"http-equiv" => &mut equiv,
-                b"content" => &mut content,
-                _ => return,
-            };
-            slot.get_or_insert(value);
+            for (known, slot) in [
+                (&b"charset"[..], &mut charset),
+                (b"http-equiv", &mut equiv),
+                (b"content", &mut content),
+            ] {
+                if name.eq_ignore_ascii_case(known) {
+                    slot.get_or_insert(value);
+                }
+            }
         })?;
         if !is_meta {
             continue;

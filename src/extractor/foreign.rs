@@ -22,7 +22,7 @@ pub(super) struct Foreign {
 enum Door {
     Svg,
     Math,
-    /// An integration point of SVG or MathML: HTML again. By its number in its table.
+    /// An integration point of SVG or MathML, by its name: HTML again.
     Html(Point),
 }
 
@@ -76,14 +76,14 @@ impl Foreign {
             }
             // Elements of these names are never inside of foreign content, so this
             // closes one around it, and a drawing that was left open with it.
-            (Some(Door::Svg | Door::Math), _) if breaks_out(name) || name == b"template" => {
-                self.break_out();
-            }
+            (Some(Door::Svg | Door::Math), _) if breaks_out(name) => self.break_out(),
             _ => {}
         }
     }
 
-    fn break_out(&mut self) {
+    /// Back to HTML: an element of HTML around the foreign ones has come to its end,
+    /// or one begins that cannot be inside of them.
+    pub fn break_out(&mut self) {
         while self.is_inside() {
             self.open.pop();
         }

@@ -88,8 +88,9 @@ impl Walk<'_, '_> {
                 if self.markup.attributes(|_, _| ()).is_none() {
                     break;
                 }
-                if name == b"template" {
-                    templates = templates.saturating_sub(1);
+                if name == b"template" && templates > 0 {
+                    templates -= 1;
+                    self.foreign.break_out();
                 }
                 self.foreign.close(name);
                 continue;

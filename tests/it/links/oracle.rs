@@ -148,8 +148,9 @@ impl Reader {
             }
             _ => None,
         };
-        // An iframe has no relation, whatever it says.
-        let counts = tag.name.contains("frame") || !relations.contains(&"nofollow");
+        // A frame or a refresh has no relation, whatever it says.
+        let is_anchor = matches!(&*tag.name, "a" | "area" | "link");
+        let counts = !(is_anchor && relations.contains(&"nofollow"));
         self.hrefs.borrow_mut().extend(link.filter(|_| counts));
     }
 }
