@@ -14,6 +14,6 @@ pub struct ContentRangeValidator(pub Arc<ArcSwap<Ownership>>);
 impl ContentRangeValidator {
     /// Who is responsible for content of this fingerprint.
     pub fn owner(&self, fingerprint: ContentFingerprint) -> Owner {
-        self.0.load().owner(Key(fingerprint.key()))
+        self.0.load().owner(Key::of_content(&fingerprint.0))
     }
 }

@@ -1,6 +1,6 @@
 //! The hashes that all peers agree on.
 //!
-//! A URL, a host or a page is known in the network by a number. Peers that
+//! A URL or a page is known (hosts: see [`Key`](crate::distribution::Key)) in the network by a number. Peers that
 //! computed different numbers would fetch twice, or hand a URL to a peer that
 //! does not own it, so algorithm and seeds are part of the protocol: changing
 //! anything here makes a network of its own. The tests hold frozen values.
@@ -13,19 +13,9 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// The seed of [`url_fingerprint`]: `PCurl` and a version, in ASCII.
 pub const URL_SEED: u64 = u64::from_be_bytes(*b"PCurl\0\0\x01");
 
-/// The seed of [`host_key`]: different, so that a host's key says nothing about
-/// the fingerprints of its URLs.
-pub const HOST_SEED: u64 = u64::from_be_bytes(*b"PChost\0\x01");
-
 /// The number by which the duplicate detector knows a canonical URL.
 pub fn url_fingerprint(canonical: &str) -> u64 {
     xxh3_64_with_seed(canonical.as_bytes(), URL_SEED)
-}
-
-/// The key that decides which peer owns a host. The host is spelled as in a
-/// canonical URL, without its port.
-pub fn host_key(host: &str) -> u64 {
-    xxh3_64_with_seed(host.as_bytes(), HOST_SEED)
 }
 
 /// The identity of a page's content: the first 128 bits of BLAKE3 over the
@@ -40,13 +30,6 @@ impl ContentFingerprint {
         let mut first = [0; 16];
         first.copy_from_slice(&digest.as_bytes()[..16]);
         Self(first)
-    }
-
-    /// The key that decides which peer answers claims on this content: the
-    /// first 64 bits.
-    pub fn key(&self) -> u64 {
-        let [a, b, c, d, e, f, g, h, ..] = self.0;
-        u64::from_be_bytes([a, b, c, d, e, f, g, h])
     }
 }
 
@@ -77,8 +60,6 @@ mod tests {
         );
         let long = format!("https://example.com/{}", "path/".repeat(100));
         assert_eq!(url_fingerprint(&long), 0x250f_e40e_ab27_4476);
-        assert_eq!(host_key("example.com"), 0x068c_4c96_26ef_671d);
-        assert_eq!(host_key("127.0.0.1"), 0x0d21_7f41_a7c4_0f2d);
         assert_eq!(
             ContentFingerprint::of(b"<p>Hello</p>").to_string(),
             "fa3343cde3fc7b43c0b8fb9e15edfcf5"
@@ -90,11 +71,5 @@ mod tests {
     fn content_of_nothing_is_the_published_digest() {
         let empty = ContentFingerprint::of(b"");
         assert_eq!(empty.to_string(), "af1349b9f5f9a1a6a0404dea36dcc949");
-        assert_eq!(empty.key(), 0xaf13_49b9_f5f9_a1a6);
-    }
-
-    #[test]
-    fn the_same_text_has_unrelated_numbers_as_url_and_as_host() {
-        assert_ne!(url_fingerprint("example.com"), host_key("example.com"));
     }
 }

@@ -1,4 +1,30 @@
 //! PeerCrawl: a volunteer's share of a decentralised web crawl.
-
+pub mod canonical;
+pub mod clock;
+pub mod config;
+pub mod content_processor;
+pub mod content_range_validator;
+pub mod counters;
+pub mod crawl;
+pub mod crawl_jobs;
 pub mod distribution;
+pub mod downloader;
+pub mod engine;
+pub mod extractor;
+pub mod fingerprint;
+pub mod guard;
+pub mod handing_on;
+pub mod message;
+pub mod page;
+pub mod page_duplication;
+pub mod pending_queue;
+pub mod politeness;
+pub mod preprocessor;
+pub mod processing_queue;
+pub mod record;
+pub mod report;
+pub mod resolver;
+pub mod robots;
+pub mod seen_content;
 pub mod seen_urls;
+pub mod url_range_validator;

@@ -90,6 +90,11 @@ impl Message {
         }
     }
 
+    /// Whether it has nothing to say.
+    pub fn is_empty(&self) -> bool {
+        self.entries() == 0
+    }
+
     fn entries(&self) -> usize {
         match self {
             Self::Urls { urls, crawl, .. } => urls.len() + crawl.seeds.len(),
@@ -112,12 +117,24 @@ mod tests {
     #[test]
     fn what_is_encoded_is_decoded_and_too_much_is_refused() {
         let message = Message::Confirmed(vec![ContentFingerprint::of(b"x")]);
-        assert_eq!(Message::decode(&message.encode().unwrap()).unwrap(), message);
+        assert_eq!(
+            Message::decode(&message.encode().unwrap()).unwrap(),
+            message
+        );
         let many = Message::Confirmed(vec![ContentFingerprint::of(b"x"); MOST_ENTRIES + 1]);
         let bytes = many.encode().unwrap();
-        assert!(matches!(Message::decode(&bytes), Err(MessageError::TooMany(_))));
+        assert!(matches!(
+            Message::decode(&bytes),
+            Err(MessageError::TooMany(_))
+        ));
         let large = vec![0; MOST_BYTES + 1];
-        assert!(matches!(Message::decode(&large), Err(MessageError::TooLarge(_))));
-        assert!(matches!(Message::decode(b"\xff\xff"), Err(MessageError::Encoding(_))));
+        assert!(matches!(
+            Message::decode(&large),
+            Err(MessageError::TooLarge(_))
+        ));
+        assert!(matches!(
+            Message::decode(b"\xff\xff"),
+            Err(MessageError::Encoding(_))
+        ));
     }
 }

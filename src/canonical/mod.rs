@@ -24,13 +24,14 @@ pub use canonical_url::CanonicalUrl;
 pub use session_ids::DEFAULT_SESSION_IDS;
 use session_ids::SessionIds;
 
-/// The longest canonical URL: longer ones are traps or attacks.
-pub const URL_LIMIT_BYTES: usize = 2_048;
+/// The longest canonical URL that is handled at all. What a crawl takes for a trap is
+/// its own affair, and shorter (`crawl.max_url_bytes`).
+pub const URL_LIMIT_BYTES: usize = 16_384;
 
 /// The longest text that is looked at. It is longer than the limit above
 /// because tracking parameters may go, and bounded because a page may hold
 /// megabytes in one attribute.
-pub const TEXT_LIMIT_BYTES: usize = 8 * URL_LIMIT_BYTES;
+pub const TEXT_LIMIT_BYTES: usize = 4 * URL_LIMIT_BYTES;
 
 /// The version of these rules. Raise it with every change that gives any URL
 /// another canonical form: peers compare it when they meet.

@@ -2,6 +2,8 @@
 
 use toml_edit::Value;
 
+use crate::canonical::DEFAULT_SESSION_IDS;
+
 use super::value::{Allowed, Allowed::Any, Allowed::Between, Setting, choice};
 
 choice! {
@@ -94,7 +96,7 @@ settings! {
         /// Different queries of one path at most.
         max_queries_per_path: u32 = 1_000, Between(1, 1 << 30);
         /// Length of a URL at most.
-        max_url_bytes: u32 = 2_048, Between(64, 65_536);
+        max_url_bytes: u32 = 2_048, Between(64, 16_384);
         /// How often one path segment may occur in a URL.
         max_segment_repeats: u16 = 3, Between(1, 1_000);
         /// Redirects in a row at most.
@@ -102,10 +104,7 @@ settings! {
         /// The crawl ends when nothing can be fetched for so long.
         patience_secs: u64 = 60, Between(0, SECONDS_PER_DAY);
         /// Query and path parameters that are left out of a URL.
-        session_ids: Vec<String> = [
-            "jsessionid", "phpsessid", "aspsessionid*", "cfid", "cftoken", "sessionid",
-            "session_id", "utm_*", "gclid", "fbclid", "msclkid", "mc_cid", "mc_eid",
-        ].map(String::from).to_vec(), Any("a list of parameter names; a trailing * stands for any ending");
+        session_ids: Vec<String> = DEFAULT_SESSION_IDS.iter().map(|&id| id.into()).collect(), Any("a list of parameter names; a trailing * stands for any ending");
         /// Hosts and domains that are never visited.
         blocked_sites: Vec<String> = vec![], Any("a list of host names; \"example.org\" stands for its subdomains too");
     }

@@ -129,9 +129,7 @@ fn repeats_over(path: &str, most: usize) -> bool {
     }
     let mut sorted: Vec<_> = segments().collect();
     sorted.sort_unstable();
-    sorted
-        .chunk_by(|a, b| a == b)
-        .any(|same| same.len() > most)
+    sorted.chunk_by(|a, b| a == b).any(|same| same.len() > most)
 }
 
 /// The part of a host name that somebody registered: `b.co.uk` of `a.b.co.uk`. An
@@ -150,7 +148,10 @@ mod tests {
 
     fn rules(scope: Scope) -> Rules {
         let mut definition = CrawlDefinition::from_settings(&config::Crawl::default());
-        definition.seeds = vec!["http://www.shop.co.uk/".into(), "http://127.0.0.1:8080/".into()];
+        definition.seeds = vec![
+            "http://www.shop.co.uk/".into(),
+            "http://127.0.0.1:8080/".into(),
+        ];
         definition.scope = scope;
         definition.bounds.max_depth = 5;
         Rules::new(&definition, &CanonicalForm::new(&[]))
@@ -185,14 +186,23 @@ mod tests {
         let rules = rules(Scope::Any);
         let trap = |trap| Err(Unwanted::Trap(trap));
         assert_eq!(judge(&rules, "http://a/x/x/x", 5), Ok(()));
-        assert_eq!(judge(&rules, "http://a/x/x/x/x", 5), trap(Trap::SegmentRepeats));
-        assert_eq!(judge(&rules, "http://a/x/y/x/y/x/y/x", 5), trap(Trap::SegmentRepeats));
+        assert_eq!(
+            judge(&rules, "http://a/x/x/x/x", 5),
+            trap(Trap::SegmentRepeats)
+        );
+        assert_eq!(
+            judge(&rules, "http://a/x/y/x/y/x/y/x", 5),
+            trap(Trap::SegmentRepeats)
+        );
         assert_eq!(judge(&rules, "http://a/?q=/x/x/x/x/x", 5), Ok(()));
         assert_eq!(judge(&rules, "http://a//////", 5), Ok(()));
         assert_eq!(judge(&rules, "http://a/", 6), trap(Trap::Depth));
         let longest = format!("http://a/{}", "z".repeat(2_048 - 9));
         assert_eq!(judge(&rules, &longest, 0), Ok(()));
-        assert_eq!(judge(&rules, &format!("{longest}z"), 0), trap(Trap::UrlLength));
+        assert_eq!(
+            judge(&rules, &format!("{longest}z"), 0),
+            trap(Trap::UrlLength)
+        );
         let url = CanonicalForm::new(&[]).parse("http://a/").unwrap();
         assert_eq!(rules.judge(&url, 0, 6), trap(Trap::Redirects));
     }

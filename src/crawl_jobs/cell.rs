@@ -1,11 +1,13 @@
 //! A site at work: its record, and what only this process knows about it.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::Site;
 use crate::clock::Millis;
+use crate::counters::ErrorKind;
 use crate::downloader::Connection;
 
 /// Where a site stands. Every change happens under the site's lock.
@@ -29,7 +31,7 @@ pub enum Phase {
 #[derive(Debug, Clone)]
 pub struct Addresses {
     /// Addresses that may be visited; none if the guard refused them all.
-    pub allowed: Vec<IpAddr>,
+    pub allowed: Arc<[IpAddr]>,
     /// Whether they belong to the public internet.
     pub is_public: bool,
     /// When the name service said so.
@@ -57,6 +59,8 @@ pub struct SiteState {
     pub connection: Option<Connection>,
     /// When the connection was last used.
     pub connection_used_ms: Millis,
+    /// How the host failed last, if it has not answered since.
+    pub failing: Option<ErrorKind>,
     /// Whether somebody waits to freeze it: no new lease begins.
     pub is_freezing: bool,
 }
@@ -72,6 +76,7 @@ impl SiteCell {
                 addresses: None,
                 connection: None,
                 connection_used_ms: 0,
+                failing: None,
                 is_freezing: false,
             }),
             lease_ended: Condvar::new(),

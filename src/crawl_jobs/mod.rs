@@ -50,6 +50,8 @@ pub struct CrawlJobs {
     ready: Mutex<Ready>,
     /// Wakes an idle downloader.
     changed: Condvar,
+    /// Wakes whoever waits for leases to end, once the queues are closed.
+    settled: Condvar,
     resolve: Arc<ResolveQueue>,
     /// Whether hosts that share a private address share its delay.
     private_per_address: bool,
@@ -94,6 +96,7 @@ impl CrawlJobs {
             counters,
             ready: Mutex::default(),
             changed: Condvar::new(),
+            settled: Condvar::new(),
             resolve,
             private_per_address,
             queued: AtomicUsize::new(0),
@@ -140,10 +143,12 @@ impl CrawlJobs {
         mut turned_away: impl FnMut(CrawlJob, TurnedAway),
     ) -> (Task, Option<Unfinished>) {
         let mut away = 0;
-        let task = state.site.next_task(self.clock.now_ms(), refuses, |job, why| {
-            away += 1;
-            turned_away(job, why);
-        });
+        let task = state
+            .site
+            .next_task(self.clock.now_ms(), refuses, |job, why| {
+                away += 1;
+                turned_away(job, why);
+            });
         let unfinished = matches!(task, Task::Page(_)).then(|| Unfinished::new(&self.outstanding));
         self.queued
             .fetch_sub(away + usize::from(unfinished.is_some()), Relaxed);
@@ -157,6 +162,15 @@ impl CrawlJobs {
         self.queued.fetch_sub(drained, Relaxed);
         self.outstanding.done(drained as u64);
         drained as u64
+    }
+
+    /// Drops what waits for one origin of a site, and what will come for it until its
+    /// robots rules are asked for again; tells how much that was.
+    pub fn drop_origin(&self, state: &mut SiteState, origin: &str) -> u64 {
+        let dropped = state.site.drop_origin(origin, self.clock.now_ms());
+        self.queued.fetch_sub(dropped, Relaxed);
+        self.outstanding.done(dropped as u64);
+        dropped as u64
     }
 
     /// Gives a site up: one error for the site, and its URLs are counted as given up.
@@ -207,6 +221,8 @@ impl CrawlJobs {
     /// The name of a site that was `Resolving` has been looked up.
     pub fn resolved(&self, cell: &Arc<SiteCell>, state: &mut SiteState, addresses: Addresses) {
         state.addresses = Some(addresses);
+        // It led to where the name led before.
+        state.connection = None;
         state.phase = Phase::Idle;
         self.submit(cell, state);
         cell.lease_ended();
@@ -286,6 +302,9 @@ impl CrawlJobs {
         let mut ready = self.ready.lock();
         ready.leased -= 1;
         ready.order.release(group, next_ms);
+        if ready.is_closed {
+            self.settled.notify_all();
+        }
         drop(ready);
         if matches!(group, Group::Address(_)) {
             // Others may wait at that address.
@@ -319,6 +338,14 @@ impl CrawlJobs {
     pub fn set_paused(&self, is_paused: bool) {
         self.ready.lock().is_paused = is_paused;
         self.changed.notify_all();
+    }
+
+    /// Waits until a lease ends, or for `limit`.
+    pub fn wait_for_settle(&self, limit: Duration) {
+        let mut ready = self.ready.lock();
+        if ready.leased > 0 {
+            self.settled.wait_for(&mut ready, limit);
+        }
     }
 
     /// No more leases: idle downloaders end.

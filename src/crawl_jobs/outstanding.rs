@@ -86,9 +86,11 @@ mod tests {
         let last = Unfinished::new(&outstanding);
         let waiter = {
             let outstanding = outstanding.clone();
-            std::thread::spawn(move || {
-                while !outstanding.wait_for_none(Duration::from_secs(1)) {}
-            })
+            std::thread::spawn(
+                move || {
+                    while !outstanding.wait_for_none(Duration::from_secs(1)) {}
+                },
+            )
         };
         drop(last);
         waiter.join().unwrap();

@@ -207,7 +207,11 @@ mod tests {
         assert_eq!(order.take(200), Ok((ONE, "c")));
         order.release(ONE, 300);
         order.insert(ONE, 0, "d");
-        assert_eq!(order.take(250), Err(Some(300)), "an address is remembered while it rests");
+        assert_eq!(
+            order.take(250),
+            Err(Some(300)),
+            "an address is remembered while it rests"
+        );
     }
 
     #[test]

@@ -201,6 +201,14 @@ impl Site {
         });
     }
 
+    /// Drops what waits for an origin, and forbids it for as long as rules are trusted.
+    pub fn drop_origin(&mut self, origin: &str, now_ms: Millis) -> usize {
+        let before = self.queue.len();
+        self.queue.retain(|job| job.record.url.origin() != origin);
+        self.set_rules(origin, Robots::disallow_all(), now_ms);
+        before - self.queue.len()
+    }
+
     /// The `Crawl-delay` of an origin, if its rules have one.
     pub fn crawl_delay(&self, origin: &str) -> Option<Duration> {
         let known = self.robots.iter().find(|known| *known.origin == *origin)?;
@@ -280,19 +288,31 @@ mod tests {
 
     fn next(site: &mut Site, now_ms: Millis) -> (Task, Vec<String>) {
         let mut away = Vec::new();
-        let task = site.next_task(now_ms, |_| false, |job, _| away.push(job.record.url.to_string()));
+        let task = site.next_task(
+            now_ms,
+            |_| false,
+            |job, _| away.push(job.record.url.to_string()),
+        );
         (task, away)
     }
 
     #[test]
     fn robots_come_first_for_each_origin_and_are_asked_again_after_a_day() {
         let mut site = Site::new("a.example");
-        for url in ["http://a.example/1", "http://a.example/no/1", "https://a.example/2"] {
+        for url in [
+            "http://a.example/1",
+            "http://a.example/no/1",
+            "https://a.example/2",
+        ] {
             site.push(record(url));
         }
         let (task, _) = next(&mut site, 0);
         assert!(matches!(task, Task::Robots { origin } if origin == "http://a.example"));
-        site.set_rules("http://a.example", Robots::parse(b"user-agent: *\ndisallow: /no", "x"), 0);
+        site.set_rules(
+            "http://a.example",
+            Robots::parse(b"user-agent: *\ndisallow: /no", "x"),
+            0,
+        );
         let (task, _) = next(&mut site, 0);
         assert!(matches!(task, Task::Page(job) if job.record.url.as_str().ends_with("/1")));
         let (task, away) = next(&mut site, 0);
@@ -323,11 +343,17 @@ mod tests {
     fn a_strange_record_is_refused() {
         assert!(matches!(Site::thaw(&[9, 9]), Err(SiteRecordError::Form(9))));
         assert!(matches!(Site::thaw(&[]), Err(SiteRecordError::Damaged(_))));
-        assert!(matches!(Site::thaw(&[FORMAT, 200]), Err(SiteRecordError::Damaged(_))));
+        assert!(matches!(
+            Site::thaw(&[FORMAT, 200]),
+            Err(SiteRecordError::Damaged(_))
+        ));
         let mut site = Site::new("a.example");
         site.push(record("http://b.example/1"));
         let bytes = site.freeze().unwrap();
-        assert!(matches!(Site::thaw(&bytes), Err(SiteRecordError::ForeignUrl(_))));
+        assert!(matches!(
+            Site::thaw(&bytes),
+            Err(SiteRecordError::ForeignUrl(_))
+        ));
         let whole = Site::new("a.example").freeze().unwrap();
         for end in 1..whole.len() {
             assert!(Site::thaw(&whole[..end]).is_err(), "cut at {end}");

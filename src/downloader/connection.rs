@@ -67,15 +67,18 @@ impl Dialer {
             .max_idle_age(Duration::from_secs(network.idle_secs.max(1)))
             .build();
         let connector = SiteConnector {
-            socket: SocketConnector {
-                allow_private: network.allow_private,
-            },
+            socket: SocketConnector::new(network.allow_private),
             tls: RustlsConnector::default(),
         };
         Self {
             config,
             shared: SharedConnector(Arc::new(connector)),
         }
+    }
+
+    /// Cuts all connections that were opened here.
+    pub fn cut_all(&self) {
+        self.shared.0.socket.cut_all();
     }
 
     /// A connection to a site at these addresses; nothing is opened yet.
@@ -156,12 +159,7 @@ impl fmt::Debug for SiteAddresses {
 }
 
 impl Resolver for SiteAddresses {
-    fn resolve(
-        &self,
-        uri: &Uri,
-        _: &Config,
-        _: NextTimeout,
-    ) -> Result<ResolvedSocketAddrs, Error> {
+    fn resolve(&self, uri: &Uri, _: &Config, _: NextTimeout) -> Result<ResolvedSocketAddrs, Error> {
         let default_port = if uri.scheme_str() == Some("https") {
             443
         } else {

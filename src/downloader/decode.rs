@@ -129,10 +129,22 @@ mod tests {
     fn damage_and_strange_names_are_errors() {
         let mut cut = gzip(TEXT);
         cut.truncate(20);
-        assert!(matches!(decode(cut, Some("gzip"), 1_000), Err(DecodeError::Damaged(..))));
+        assert!(matches!(
+            decode(cut, Some("gzip"), 1_000),
+            Err(DecodeError::Damaged(..))
+        ));
         let plain = || TEXT.to_vec();
-        assert!(matches!(decode(plain(), Some("br"), 1_000), Err(DecodeError::Damaged(..))));
-        assert!(matches!(decode(plain(), Some("zpaq"), 1_000), Err(DecodeError::Unknown(_))));
-        assert!(matches!(decode(plain(), Some("gzip,gzip,gzip,gzip"), 1_000), Err(DecodeError::Unknown(_))));
+        assert!(matches!(
+            decode(plain(), Some("br"), 1_000),
+            Err(DecodeError::Damaged(..))
+        ));
+        assert!(matches!(
+            decode(plain(), Some("zpaq"), 1_000),
+            Err(DecodeError::Unknown(_))
+        ));
+        assert!(matches!(
+            decode(plain(), Some("gzip,gzip,gzip,gzip"), 1_000),
+            Err(DecodeError::Unknown(_))
+        ));
     }
 }

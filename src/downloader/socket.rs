@@ -6,10 +6,14 @@
 //! time limits only when they have changed enough to matter; and it looks whether an
 //! idle connection is still good with one system call.
 
+use std::collections::HashMap;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use ureq::Error;
 use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
@@ -31,21 +35,60 @@ pub enum ConnectError {
     NoAddress,
 }
 
-/// Makes [`Socket`]s.
+/// Makes [`Socket`]s, and can cut all that are open.
 #[derive(Debug)]
 pub struct SocketConnector {
-    /// Whether private addresses may be visited.
-    pub allow_private: bool,
+    allow_private: bool,
+    open: Arc<OpenSockets>,
+}
+
+/// The sockets that are open, so that a stop need not wait for slow servers.
+#[derive(Debug, Default)]
+struct OpenSockets {
+    numbers: AtomicU64,
+    streams: Mutex<HashMap<u64, Weak<TcpStream>>>,
+}
+
+impl SocketConnector {
+    /// Private addresses may be visited, or not.
+    pub fn new(allow_private: bool) -> Self {
+        Self {
+            allow_private,
+            open: Arc::default(),
+        }
+    }
+
+    /// Cuts all open connections: whoever waits on one gets an error.
+    pub fn cut_all(&self) {
+        let open: Vec<_> = self.open.streams.lock().values().cloned().collect();
+        for stream in open.iter().filter_map(Weak::upgrade) {
+            // An error means that it is closed already.
+            let _closed = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn socket(&self, stream: TcpStream, details: &ConnectionDetails) -> Socket {
+        let config = details.config;
+        let sizes = (config.input_buffer_size(), config.output_buffer_size());
+        let stream = Arc::new(stream);
+        let number = self.open.numbers.fetch_add(1, Relaxed);
+        let weak = Arc::downgrade(&stream);
+        self.open.streams.lock().insert(number, weak);
+        Socket {
+            stream,
+            number,
+            open: self.open.clone(),
+            buffers: LazyBuffers::new(sizes.0, sizes.1),
+            read_limit: None,
+            write_limit: None,
+        }
+    }
 }
 
 impl Connector<()> for SocketConnector {
     type Out = Socket;
 
-    fn connect(
-        &self,
-        details: &ConnectionDetails,
-        _: Option<()>,
-    ) -> Result<Option<Socket>, Error> {
+    fn connect(&self, details: &ConnectionDetails, _: Option<()>) -> Result<Option<Socket>, Error> {
         let mut last = ConnectError::NoAddress;
         // Each address gets its share of the time.
         let share = details.addrs.len().max(1) as u32;
@@ -56,16 +99,7 @@ impl Connector<()> for SocketConnector {
                 continue;
             }
             match connect_to(address, limit) {
-                Ok(stream) => {
-                    let config = details.config;
-                    let sizes = (config.input_buffer_size(), config.output_buffer_size());
-                    return Ok(Some(Socket {
-                        stream,
-                        buffers: LazyBuffers::new(sizes.0, sizes.1),
-                        read_limit: None,
-                        write_limit: None,
-                    }));
-                }
+                Ok(stream) => return Ok(Some(self.socket(stream, details))),
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     return Err(Error::Timeout(details.timeout.reason));
                 }
@@ -88,10 +122,18 @@ fn connect_to(address: SocketAddr, limit: Option<Duration>) -> io::Result<TcpStr
 /// A connection below TLS.
 #[derive(Debug)]
 pub struct Socket {
-    stream: TcpStream,
+    stream: Arc<TcpStream>,
+    number: u64,
+    open: Arc<OpenSockets>,
     buffers: LazyBuffers,
     read_limit: Option<Duration>,
     write_limit: Option<Duration>,
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.open.streams.lock().remove(&self.number);
+    }
 }
 
 /// Whether a limit that is set serves for the one wanted: not shorter, and longer by no
@@ -128,7 +170,7 @@ impl Transport for Socket {
             self.stream.set_write_timeout(self.write_limit)?;
         }
         let output = &self.buffers.output()[..amount];
-        in_time(self.stream.write_all(output), timeout)
+        in_time((&*self.stream).write_all(output), timeout)
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
@@ -138,7 +180,7 @@ impl Transport for Socket {
             self.stream.set_read_timeout(self.read_limit)?;
         }
         let amount = loop {
-            match self.stream.read(self.buffers.input_append_buf()) {
+            match (&*self.stream).read(self.buffers.input_append_buf()) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 result => break in_time(result, timeout)?,
             }

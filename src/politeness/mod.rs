@@ -122,26 +122,51 @@ mod tests {
     #[test]
     fn a_public_delay_follows_the_server_between_bounds() {
         let settings = settings();
-        let public = Courtesy { settings: &settings, is_public: true };
+        let public = Courtesy {
+            settings: &settings,
+            is_public: true,
+        };
         assert_eq!(public.delay_ms(Duration::from_millis(10), None), 1_000);
         assert_eq!(public.delay_ms(Duration::from_millis(200), None), 2_000);
         assert_eq!(public.delay_ms(60 * SECOND, None), 30_000);
-        assert_eq!(public.delay_ms(SECOND, Some(SECOND)), 10_000, "never shortened");
+        assert_eq!(
+            public.delay_ms(SECOND, Some(SECOND)),
+            10_000,
+            "never shortened"
+        );
         assert_eq!(public.delay_ms(SECOND, Some(20 * SECOND)), 20_000);
-        assert_eq!(public.delay_ms(SECOND, Some(3_600 * SECOND)), 300_000, "capped");
+        assert_eq!(
+            public.delay_ms(SECOND, Some(3_600 * SECOND)),
+            300_000,
+            "capped"
+        );
     }
 
     #[test]
     fn a_public_host_never_gets_more_than_two_requests_a_second() {
-        let settings = config::Politeness { delay_ms: 0, response_factor: 0, max_delay_ms: 0, ..settings() };
-        let public = Courtesy { settings: &settings, is_public: true };
+        let settings = config::Politeness {
+            delay_ms: 0,
+            response_factor: 0,
+            max_delay_ms: 0,
+            ..settings()
+        };
+        let public = Courtesy {
+            settings: &settings,
+            is_public: true,
+        };
         assert_eq!(public.delay_ms(Duration::ZERO, None), 500);
     }
 
     #[test]
     fn a_private_host_has_a_delay_of_its_own() {
-        let settings = config::Politeness { private_delay_ms: 7, ..settings() };
-        let private = Courtesy { settings: &settings, is_public: false };
+        let settings = config::Politeness {
+            private_delay_ms: 7,
+            ..settings()
+        };
+        let private = Courtesy {
+            settings: &settings,
+            is_public: false,
+        };
         assert_eq!(private.delay_ms(60 * SECOND, None), 7);
         assert_eq!(private.delay_ms(SECOND, Some(SECOND)), 1_000);
     }
@@ -149,7 +174,10 @@ mod tests {
     #[test]
     fn rests_double_and_an_answer_ends_them() {
         let settings = settings();
-        let public = Courtesy { settings: &settings, is_public: true };
+        let public = Courtesy {
+            settings: &settings,
+            is_public: true,
+        };
         let mut pace = Pace::default();
         let mut rests = Vec::new();
         while !pace.is_given_up(&settings) {
@@ -167,7 +195,10 @@ mod tests {
     #[test]
     fn the_server_is_taken_at_its_word() {
         let settings = settings();
-        let public = Courtesy { settings: &settings, is_public: true };
+        let public = Courtesy {
+            settings: &settings,
+            is_public: true,
+        };
         let mut pace = Pace::default();
         pace.after_failure(0, Some(120 * SECOND), 5, public);
         assert_eq!(pace.next_fetch_ms, 120_000);

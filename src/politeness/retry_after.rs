@@ -26,8 +26,15 @@ mod tests {
         assert_eq!(retry_after("120", 0), second(120));
         assert_eq!(retry_after(" 0 ", 0), second(0));
         assert_eq!(retry_after("99999999999999999999999", 0), second(u64::MAX));
-        assert_eq!(retry_after("Thu, 01 Jan 1970 00:01:30 GMT", 30_000), second(60));
-        assert_eq!(retry_after("Thu, 01 Jan 1970 00:00:00 GMT", 30_000), second(0), "past");
+        assert_eq!(
+            retry_after("Thu, 01 Jan 1970 00:01:30 GMT", 30_000),
+            second(60)
+        );
+        assert_eq!(
+            retry_after("Thu, 01 Jan 1970 00:00:00 GMT", 30_000),
+            second(0),
+            "past"
+        );
         for nonsense in ["", "-1", "1.5", "soon", "12s"] {
             assert_eq!(retry_after(nonsense, 0), None, "{nonsense}");
         }

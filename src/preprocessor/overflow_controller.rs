@@ -11,10 +11,11 @@ use crate::config;
 use crate::counters::Counters;
 
 /// How full the queues are, as admission sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Pressure {
     /// There is room.
+    #[default]
     Normal,
     /// There is room for shallow URLs.
     Shallow,
@@ -97,7 +98,10 @@ mod tests {
     use super::*;
 
     fn settings() -> config::Queues {
-        config::Queues { total_urls: 100, ..Default::default() }
+        config::Queues {
+            total_urls: 100,
+            ..Default::default()
+        }
     }
 
     #[test]

@@ -23,7 +23,11 @@ mod tests {
 
     #[test]
     fn a_slow_host_queues_less() {
-        let settings = config::Queues { site_urls: 10_000, horizon_hours: 1, ..Default::default() };
+        let settings = config::Queues {
+            site_urls: 10_000,
+            horizon_hours: 1,
+            ..Default::default()
+        };
         assert!(has_room(9_999, 0, &settings));
         assert!(!has_room(10_000, 0, &settings));
         assert!(has_room(3_599, 1_000, &settings));

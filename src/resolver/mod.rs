@@ -33,6 +33,8 @@ pub struct ResolveQueue {
 #[derive(Default)]
 struct QueueState {
     sites: VecDeque<Arc<SiteCell>>,
+    /// Look-ups under way.
+    at_work: usize,
     is_closed: bool,
 }
 
@@ -51,10 +53,22 @@ impl ResolveQueue {
                 return None;
             }
             if let Some(cell) = state.sites.pop_front() {
+                state.at_work += 1;
                 return Some(cell);
             }
             self.changed.wait(&mut state);
         }
+    }
+
+    /// A site that was taken has been dealt with.
+    pub fn done(&self) {
+        self.state.lock().at_work -= 1;
+    }
+
+    /// Whether no look-up waits or is under way.
+    pub fn is_idle(&self) -> bool {
+        let state = self.state.lock();
+        state.sites.is_empty() && state.at_work == 0
     }
 
     /// The threads that wait end.
@@ -82,31 +96,37 @@ impl Resolver {
     /// Works until the queue is closed.
     pub fn run(&self) {
         while let Some(cell) = self.queue.take() {
-            let host = cell.lock().site.host().to_owned();
-            let answer = names::addresses_of(&*self.names, &host);
-            let now_ms = self.clock.now_ms();
-            let mut state = cell.lock();
-            match answer {
-                Ok(found) => {
-                    let addresses = judge(found, self.settings.network.allow_private, now_ms);
-                    self.jobs.resolved(&cell, &mut state, addresses);
-                }
-                Err(error) => {
-                    tracing::debug!("{host}: {error}");
-                    let courtesy = Courtesy {
-                        settings: &self.settings.politeness,
-                        is_public: true,
-                    };
-                    state
-                        .site
-                        .pace
-                        .after_failure(now_ms, None, cell.key, courtesy);
-                    if state.site.pace.is_given_up(&self.settings.politeness) {
-                        self.jobs.give_up(&mut state, ErrorKind::Dns);
-                        cell.lease_ended();
-                    } else {
-                        self.jobs.unresolved(&cell, &mut state);
-                    }
+            self.resolve(&cell);
+            self.queue.done();
+        }
+    }
+
+    fn resolve(&self, cell: &Arc<SiteCell>) {
+        let host = cell.lock().site.host().to_owned();
+        let answer = names::addresses_of(&*self.names, &host);
+        let now_ms = self.clock.now_ms();
+        let mut state = cell.lock();
+        match answer {
+            Ok(found) => {
+                let addresses = judge(found, self.settings.network.allow_private, now_ms);
+                self.jobs.resolved(cell, &mut state, addresses);
+            }
+            Err(error) => {
+                tracing::debug!("{host}: {error}");
+                let courtesy = Courtesy {
+                    settings: &self.settings.politeness,
+                    is_public: true,
+                };
+                state
+                    .site
+                    .pace
+                    .after_failure(now_ms, None, cell.key, courtesy);
+                state.failing = Some(ErrorKind::Dns);
+                if state.site.pace.is_given_up(&self.settings.politeness) {
+                    self.jobs.give_up(&mut state, ErrorKind::Dns);
+                    cell.lease_ended();
+                } else {
+                    self.jobs.unresolved(cell, &mut state);
                 }
             }
         }

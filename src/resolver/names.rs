@@ -26,9 +26,9 @@ pub struct FixedNames(pub HashMap<String, IpAddr>);
 impl NameService for FixedNames {
     fn look_up(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         let address = self.0.get(host).copied();
-        address.map(|address| vec![address]).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::NotFound, "not in the table of names")
-        })
+        address
+            .map(|address| vec![address])
+            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "not in the table of names"))
     }
 }
 

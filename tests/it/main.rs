@@ -1,1 +1,3 @@
+//! What a user of the crawler would see, over its public interface.
 
+mod links;

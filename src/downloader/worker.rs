@@ -1,0 +1,433 @@
+//! A downloader thread.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use url::Url;
+
+use super::connection::{Connection, IdleConnections};
+use super::decode::{DecodeError, decode};
+use super::fetch::{Answer, BodyLimit, FetchError, Fetcher};
+use super::robots_fetch::{RobotsFetch, RobotsOutcome};
+use crate::canonical::CanonicalForm;
+use crate::clock::{Clock, Millis};
+use crate::config::Settings;
+use crate::counters::{Counters, ErrorKind};
+use crate::crawl::page_budget::Reservation;
+use crate::crawl::{Crawl, Crawls};
+use crate::crawl_jobs::{
+    Addresses, CrawlJob, CrawlJobs, Lease, SiteState, Task, TurnedAway, Unfinished,
+};
+use crate::fingerprint::ContentFingerprint;
+use crate::page::{Page, PageRoom};
+use crate::page_duplication::LocalPageDuplication;
+use crate::politeness::{Courtesy, retry_after};
+use crate::record::UrlRecord;
+use crate::resolver::NameService;
+use crate::robots::RobotsTag;
+use crate::url_range_validator::UrlRangeValidator;
+
+/// How long a site waits when all pages that may still be fetched are under way.
+const BUDGET_PAUSE_MS: u64 = 20;
+
+/// What a downloader works with.
+pub struct Downloader {
+    /// Where work comes from.
+    pub jobs: Arc<CrawlJobs>,
+    /// Where pages go.
+    pub duplication: Arc<LocalPageDuplication>,
+    /// Where redirects go.
+    pub range: Arc<UrlRangeValidator>,
+    /// The crawls and their budgets.
+    pub crawls: Arc<Crawls>,
+    /// The canonical form of redirects.
+    pub form: Arc<CanonicalForm>,
+    /// Sends requests.
+    pub fetcher: Fetcher,
+    /// Knows names, for robots.txt that leads elsewhere.
+    pub names: Arc<dyn NameService>,
+    /// Connections that nobody uses at the moment.
+    pub idle: Arc<IdleConnections>,
+    /// Memory for pages that wait.
+    pub room: Arc<PageRoom>,
+    /// The bounds.
+    pub settings: Arc<Settings>,
+    /// What has been done.
+    pub counters: Arc<Counters>,
+    /// The time.
+    pub clock: Clock,
+}
+
+/// A page on its way in, with what ends when it does.
+struct PageFetch {
+    job: CrawlJob,
+    crawl: Arc<Crawl>,
+    unfinished: Unfinished,
+    reservation: Reservation,
+}
+
+/// A site at hand: leased, and its connection taken out.
+struct AtHand {
+    lease: Lease,
+    connection: Connection,
+    is_public: bool,
+}
+
+impl Downloader {
+    /// Works until the crawl-job queues are closed.
+    pub fn run(&self) {
+        while let Some(lease) = self.jobs.lease() {
+            self.work(lease);
+        }
+    }
+
+    fn work(&self, lease: Lease) {
+        let cell = lease.cell.clone();
+        let mut state = cell.lock();
+        let now_ms = self.clock.now_ms();
+        let lifetime_ms = self.settings.network.dns_lifetime_secs * 1_000;
+        let Some(addresses) = state
+            .addresses
+            .clone()
+            .filter(|known| now_ms < known.resolved_ms + lifetime_ms)
+        else {
+            self.jobs.resolve(lease, &mut state);
+            return;
+        };
+        let refuses = |record: &UrlRecord| self.refuses_port(record, &addresses);
+        let turned_away = |_, why| match why {
+            TurnedAway::Robots => self.counters.blocked_robots.add(1),
+            TurnedAway::Refused => self.counters.blocked_port.add(1),
+        };
+        let (task, unfinished) = self.jobs.next_task(&mut state, refuses, turned_away);
+        let connection = state.connection.take();
+        let at_hand = |lease| AtHand {
+            lease,
+            connection: connection
+                .unwrap_or_else(|| self.fetcher.dialer.connection(addresses.allowed.clone())),
+            is_public: addresses.is_public,
+        };
+        match (task, unfinished) {
+            (Task::Robots { origin }, _) => {
+                drop(state);
+                self.fetch_robots(at_hand(lease), &origin);
+            }
+            (Task::Page(job), Some(unfinished)) => {
+                let Some(crawl) = self.crawls.get(job.record.crawl) else {
+                    // A record from elsewhere whose crawl we take no part in.
+                    self.counters.out_of_scope.add(1);
+                    self.jobs.settle(lease, &mut state);
+                    return;
+                };
+                match crawl.budget.reserve() {
+                    Some(reservation) => {
+                        drop(state);
+                        let fetch = PageFetch {
+                            job,
+                            crawl,
+                            unfinished,
+                            reservation,
+                        };
+                        self.fetch_page(at_hand(lease), fetch);
+                    }
+                    None => {
+                        self.jobs.push_again(&mut state, job, unfinished);
+                        state.site.pace.next_fetch_ms = now_ms + BUDGET_PAUSE_MS;
+                        self.jobs.settle(lease, &mut state);
+                    }
+                }
+            }
+            _ => self.jobs.settle(lease, &mut state),
+        }
+    }
+
+    /// Public hosts are visited at the ports of the list only.
+    fn refuses_port(&self, record: &UrlRecord, addresses: &Addresses) -> bool {
+        addresses.is_public && !self.settings.network.ports.contains(&record.url.port())
+    }
+
+    fn fetch_robots(&self, mut at_hand: AtHand, origin: &str) {
+        let fetch = RobotsFetch {
+            fetcher: &self.fetcher,
+            names: &self.names,
+            settings: &self.settings,
+        };
+        let begun = Instant::now();
+        let outcome = fetch.run(origin, &mut at_hand.connection);
+        self.settle(at_hand, |state, courtesy, now_ms| match outcome {
+            RobotsOutcome::Rules(rules) => {
+                state.site.set_rules(origin, rules, now_ms);
+                let delay = state.site.crawl_delay(origin);
+                let pace = &mut state.site.pace;
+                pace.after_answer(now_ms, begun.elapsed(), delay, courtesy);
+            }
+            RobotsOutcome::Busy {
+                status,
+                retry_after: header,
+            } => {
+                let asked = header
+                    .as_deref()
+                    .and_then(|value| retry_after(value, now_ms));
+                self.counters.retries.add(1);
+                self.rest(state, asked, status_kind(status), courtesy, now_ms);
+            }
+            RobotsOutcome::Failed(error) => {
+                tracing::debug!("{origin}/robots.txt: {error}");
+                match error.kind() {
+                    None => {
+                        let drained = self.jobs.drain(state);
+                        self.counters.blocked_address.add(drained);
+                    }
+                    // It will not prove who it is a moment later either. The host may
+                    // still have other origins.
+                    Some(ErrorKind::Tls) => {
+                        self.counters.error(ErrorKind::Tls).add(1);
+                        state.site.counters.errors += 1;
+                        let dropped = self.jobs.drop_origin(state, origin);
+                        self.counters.given_up.add(dropped);
+                        let pace = &mut state.site.pace;
+                        pace.after_answer(now_ms, begun.elapsed(), None, courtesy);
+                    }
+                    Some(kind) => {
+                        self.counters.retries.add(1);
+                        self.rest(state, None, kind, courtesy, now_ms);
+                    }
+                }
+            }
+        });
+    }
+
+    /// The host failed as a whole: it rests, and is given up when it has failed too
+    /// often.
+    fn rest(
+        &self,
+        state: &mut SiteState,
+        asked: Option<Duration>,
+        kind: ErrorKind,
+        courtesy: Courtesy<'_>,
+        now_ms: Millis,
+    ) {
+        let jitter = self.jitter(state);
+        let pace = &mut state.site.pace;
+        pace.after_failure(now_ms, asked, jitter, courtesy);
+        state.failing = Some(kind);
+        if pace.is_given_up(&self.settings.politeness) {
+            tracing::info!("giving up {}: {}", state.site.host(), kind.name());
+            self.jobs.give_up(state, kind);
+        }
+    }
+
+    fn jitter(&self, state: &SiteState) -> u64 {
+        state.site.counters.admitted ^ u64::from(state.site.pace.failures) << 8
+    }
+
+    fn fetch_page(&self, mut at_hand: AtHand, fetch: PageFetch) {
+        let limit = BodyLimit::Whole(self.settings.network.max_body_bytes);
+        let url = fetch.job.record.url.as_str();
+        let begun = Instant::now();
+        let result = self.fetcher.get(&mut at_hand.connection, url, limit);
+        let took = begun.elapsed();
+        match result {
+            Ok(answer) if matches!(answer.status, 429 | 503) => {
+                let asked = answer.retry_after.as_deref();
+                let asked = asked.and_then(|value| retry_after(value, self.clock.now_ms()));
+                let kind = status_kind(answer.status);
+                self.try_again(at_hand, fetch, asked, kind);
+            }
+            Ok(answer) => {
+                self.settle(at_hand, |state, courtesy, now_ms| {
+                    let delay = state.site.crawl_delay(fetch.job.record.url.origin());
+                    let pace = &mut state.site.pace;
+                    pace.after_answer(now_ms, took, delay, courtesy);
+                    match answer.status {
+                        200..=299 => state.site.counters.fetched += 1,
+                        300..=399 => {}
+                        _ => state.site.counters.errors += 1,
+                    }
+                });
+                self.take_answer(fetch, answer);
+            }
+            Err(FetchError::AddressRefused(why)) => {
+                tracing::warn!("{url}: {why}");
+                self.counters.blocked_address.add(1);
+                self.settle(at_hand, |state, courtesy, now_ms| {
+                    let pace = &mut state.site.pace;
+                    pace.after_answer(now_ms, took, None, courtesy);
+                });
+            }
+            Err(FetchError::Failed(kind, why)) => {
+                tracing::debug!("{url}: {why}");
+                match kind {
+                    // The server answered, and would answer the same again.
+                    ErrorKind::TooLarge | ErrorKind::Tls => {
+                        self.counters.error(kind).add(1);
+                        self.settle(at_hand, |state, courtesy, now_ms| {
+                            state.site.counters.errors += 1;
+                            let pace = &mut state.site.pace;
+                            pace.after_answer(now_ms, took, None, courtesy);
+                        });
+                    }
+                    _ => self.try_again(at_hand, fetch, None, kind),
+                }
+            }
+        }
+    }
+
+    /// Puts a page back to be tried again after a rest, unless it was tried often
+    /// enough: then it is an error of this kind.
+    fn try_again(
+        &self,
+        at_hand: AtHand,
+        fetch: PageFetch,
+        asked: Option<Duration>,
+        kind: ErrorKind,
+    ) {
+        let PageFetch {
+            mut job,
+            unfinished,
+            ..
+        } = fetch;
+        self.settle(at_hand, |state, courtesy, now_ms| {
+            job.attempts += 1;
+            if job.attempts >= self.settings.politeness.max_attempts {
+                self.counters.error(kind).add(1);
+                state.site.counters.errors += 1;
+            } else {
+                self.counters.retries.add(1);
+                self.jobs.push_again(state, job, unfinished);
+            }
+            self.rest(state, asked, kind, courtesy, now_ms);
+        });
+    }
+
+    /// Puts the connection down, lets `update` change the site, and ends the lease.
+    fn settle(&self, at_hand: AtHand, update: impl FnOnce(&mut SiteState, Courtesy<'_>, Millis)) {
+        let AtHand {
+            lease,
+            connection,
+            is_public,
+        } = at_hand;
+        let cell = lease.cell.clone();
+        let now_ms = self.clock.now_ms();
+        let courtesy = Courtesy {
+            settings: &self.settings.politeness,
+            is_public,
+        };
+        let keeps = connection.was_used && self.settings.network.idle_connections > 0;
+        let mut state = cell.lock();
+        if keeps {
+            state.connection = Some(connection);
+            state.connection_used_ms = now_ms;
+        }
+        update(&mut state, courtesy, now_ms);
+        self.jobs.settle(lease, &mut state);
+        drop(state);
+        if keeps {
+            for excess in self.idle.keep(&cell, now_ms) {
+                IdleConnections::close(&excess, now_ms.saturating_sub(1));
+            }
+        }
+    }
+
+    fn take_answer(&self, fetch: PageFetch, answer: Answer) {
+        match answer.status {
+            200..=299 => self.take_page(fetch, answer),
+            300..=399 => self.follow(fetch, answer),
+            status => self.counters.error(status_kind(status)).add(1),
+        }
+    }
+
+    /// A redirect: where it leads is a new URL, which passes every check again.
+    fn follow(&self, fetch: PageFetch, answer: Answer) {
+        let record = &fetch.job.record;
+        let target = answer.location.and_then(|location| {
+            let base = Url::parse(record.url.as_str()).ok()?;
+            self.form.of(base.join(&location).ok()?).ok()
+        });
+        let Some(url) = target else {
+            self.counters.error(ErrorKind::Other).add(1);
+            return;
+        };
+        self.counters.redirects.add(1);
+        let target = UrlRecord {
+            url,
+            crawl: record.crawl,
+            depth: record.depth,
+            redirects: record.redirects.saturating_add(1),
+            from: None,
+        };
+        self.range.route(&fetch.crawl, [target]);
+    }
+
+    fn take_page(&self, fetch: PageFetch, answer: Answer) {
+        let most = self.settings.network.max_body_bytes;
+        let received = answer.body.len() as u64;
+        let body = match decode(answer.body, answer.content_encoding.as_deref(), most) {
+            Ok(body) => body,
+            Err(error) => {
+                tracing::debug!("{}: {error}", fetch.job.record.url);
+                let kind = match error {
+                    DecodeError::TooLarge(_) => ErrorKind::TooLarge,
+                    _ => ErrorKind::Other,
+                };
+                self.counters.error(kind).add(1);
+                return;
+            }
+        };
+        fetch.reservation.complete();
+        self.counters.pages.add(1);
+        self.counters.bytes.add(received);
+        let agent = &self.settings.politeness.agent;
+        let tag = RobotsTag::from_headers(&answer.robots_tags, agent);
+        let page = Page {
+            has_links: is_html(answer.content_type.as_deref(), &body) && !tag.nofollow,
+            fingerprint: ContentFingerprint::of(&body),
+            content_type: answer.content_type,
+            fetched_ms: self.clock.now_ms(),
+            room: self.room.take(body.len()),
+            record: fetch.job.record,
+            unfinished: fetch.unfinished,
+            body,
+        };
+        self.duplication.decide(page);
+    }
+}
+
+fn status_kind(status: u16) -> ErrorKind {
+    match status {
+        400..=499 => ErrorKind::Http4xx,
+        500..=599 => ErrorKind::Http5xx,
+        _ => ErrorKind::Other,
+    }
+}
+
+/// Whether a body is HTML: by its header or, without one, by its first character.
+fn is_html(content_type: Option<&str>, body: &[u8]) -> bool {
+    match content_type {
+        Some(value) => {
+            let kind = value.split(';').next().unwrap_or_default().trim();
+            kind.eq_ignore_ascii_case("text/html")
+                || kind.eq_ignore_ascii_case("application/xhtml+xml")
+        }
+        None => {
+            let text = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
+            text.trim_ascii_start().first() == Some(&b'<')
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn html_is_known_by_its_header_or_else_by_its_looks() {
+        assert!(is_html(Some("text/html"), b""));
+        assert!(is_html(Some(" Text/HTML ; charset=x"), b""));
+        assert!(is_html(Some("application/xhtml+xml"), b""));
+        assert!(!is_html(Some("text/plain"), b"<html>"));
+        assert!(!is_html(Some(""), b"<html>"));
+        assert!(is_html(None, b"\xef\xbb\xbf \n<!doctype html>"));
+        assert!(!is_html(None, b"%PDF-1.4"));
+    }
+}

@@ -1,0 +1,57 @@
+//! What must be done now and then: snapshots, idle connections, the overflow state.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use crossbeam_channel::RecvTimeoutError;
+
+use super::{Snapshot, StopSignal};
+use crate::clock::Clock;
+use crate::counters::Counters;
+use crate::crawl_jobs::CrawlJobs;
+use crate::downloader::IdleConnections;
+use crate::handing_on::Outbox;
+use crate::preprocessor::Preprocessor;
+use crate::report::Report;
+
+/// How old a snapshot may become.
+const PERIOD: Duration = Duration::from_millis(250);
+
+/// See the module.
+pub struct Housekeeper {
+    /// What has been done.
+    pub counters: Arc<Counters>,
+    /// What waits.
+    pub jobs: Arc<CrawlJobs>,
+    /// How full it is.
+    pub preprocessor: Arc<Preprocessor>,
+    /// What waits for receipts.
+    pub outbox: Arc<Outbox>,
+    /// Connections that nobody uses at the moment.
+    pub idle: Arc<IdleConnections>,
+    /// The time.
+    pub clock: Clock,
+    /// Where snapshots are put.
+    pub snapshot: Arc<ArcSwap<Snapshot>>,
+    /// Tells when to end.
+    pub stop: StopSignal,
+}
+
+impl Housekeeper {
+    /// Works until the engine stops.
+    pub fn run(&self) {
+        while self.stop.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+            self.idle.sweep(self.clock.now_ms());
+            let activity = self.jobs.activity();
+            self.snapshot.store(Arc::new(Snapshot {
+                report: Report::new(&self.counters, self.clock.elapsed()),
+                queued_urls: self.jobs.queued(),
+                sites_waiting: activity.waiting,
+                sites_fetching: activity.leased,
+                outbox_urls: self.outbox.len(),
+                pressure: self.preprocessor.pressure(),
+            }));
+        }
+    }
+}

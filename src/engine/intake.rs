@@ -1,0 +1,161 @@
+//! The threads that take in what other peers send: URLs, receipts and claims.
+
+use std::sync::Arc;
+
+use crossbeam_channel::select;
+use peercrawl_overlay::{Event, Overlay, PeerId, Replier, Verdict};
+
+use super::{StopSignal, members};
+use crate::canonical::CanonicalForm;
+use crate::crawl::{CrawlDefinition, Crawls};
+use crate::handing_on::Outbox;
+use crate::message::{Message, SentUrl};
+use crate::page_duplication::RemotePageDuplication;
+use crate::record::UrlRecord;
+use crate::url_range_validator::{Reception, UrlRangeValidator};
+
+/// See the module.
+pub struct Intake {
+    /// Where it all comes from.
+    pub overlay: Arc<dyn Overlay>,
+    /// Block 5, for URLs.
+    pub range: Arc<UrlRangeValidator>,
+    /// Block 9, for claims.
+    pub remote: Arc<RemotePageDuplication>,
+    /// For receipts.
+    pub outbox: Arc<Outbox>,
+    /// The crawls that this peer takes part in.
+    pub crawls: Arc<Crawls>,
+    /// The canonical form: what strangers call canonical is checked.
+    pub form: Arc<CanonicalForm>,
+    /// Tells when to end.
+    pub stop: StopSignal,
+}
+
+impl Intake {
+    /// Works until the engine stops.
+    pub fn run(&self) {
+        let events = self.overlay.events();
+        loop {
+            select! {
+                recv(events) -> event => match event {
+                    Ok(event) => self.take(event),
+                    Err(_) => return,
+                },
+                recv(self.stop) -> _ => return,
+            }
+        }
+    }
+
+    fn take(&self, event: Event) {
+        match event {
+            Event::Members(_) => self.update_ownership(),
+            Event::Message { id, from, bytes } => {
+                let verdict = match Message::decode(&bytes) {
+                    Ok(message) => self.take_message(from, message),
+                    Err(error) => {
+                        tracing::debug!("from {from}: {error}");
+                        Verdict::Reject
+                    }
+                };
+                self.overlay.verdict(id, verdict);
+            }
+            Event::Request {
+                from,
+                bytes,
+                replier,
+            } => self.take_request(from, &bytes, replier),
+        }
+    }
+
+    /// The members may have changed. The overlay is asked, since events can be missed
+    /// and two threads take them.
+    fn update_ownership(&self) {
+        self.range.ownership.rcu(|current| {
+            let members = members::members(&self.overlay.members());
+            match current.changed(&members) {
+                Some(next) => Arc::new(next),
+                None => current.clone(),
+            }
+        });
+    }
+
+    fn take_message(&self, from: PeerId, message: Message) -> Verdict {
+        match message {
+            Message::Urls {
+                crawl,
+                urls,
+                is_direct,
+            } => return self.take_urls(from, crawl, &urls, is_direct),
+            Message::Receipt { stored, .. } => {
+                // What is busy or somebody else's is sent again when it is due.
+                self.outbox.stored(&stored);
+            }
+            Message::Confirmed(fingerprints) => self.remote.confirm(&fingerprints, from),
+            Message::Claims(_) | Message::Answers(_) => return Verdict::Reject,
+        }
+        Verdict::Accept
+    }
+
+    fn take_urls(
+        &self,
+        from: PeerId,
+        definition: CrawlDefinition,
+        urls: &[SentUrl],
+        is_direct: bool,
+    ) -> Verdict {
+        let id = definition.id();
+        let Some(crawl) = self.crawls.add(definition, &self.form) else {
+            return Verdict::Ignore;
+        };
+        let mut verdict = Verdict::Accept;
+        let (mut stored, mut busy, mut not_mine) = (Vec::new(), Vec::new(), Vec::new());
+        for sent in urls {
+            let Ok(url) = self.form.parse(&sent.url) else {
+                verdict = Verdict::Reject;
+                continue;
+            };
+            let record = UrlRecord {
+                url,
+                crawl: id,
+                depth: sent.depth,
+                redirects: sent.redirects,
+                from: Some(Box::new(from)),
+            };
+            match self.range.receive(&crawl, record) {
+                Reception::Stored => stored.push(sent.number),
+                Reception::Busy => busy.push(sent.number),
+                Reception::NotMine => not_mine.push(sent.number),
+            }
+        }
+        if !is_direct {
+            // A broadcast is full of other peers' URLs.
+            not_mine.clear();
+        }
+        let receipt = Message::Receipt {
+            stored,
+            busy,
+            not_mine,
+        };
+        if !receipt.is_empty()
+            && let Ok(bytes) = receipt.encode()
+        {
+            // A receipt that is lost makes its sender send again, and us say so again.
+            let _lost = self.overlay.send(from, bytes.into());
+        }
+        verdict
+    }
+
+    fn take_request(&self, from: PeerId, bytes: &[u8], replier: Replier) {
+        match Message::decode(bytes) {
+            Ok(Message::Claims(claims)) => {
+                let answers = Message::Answers(self.remote.answer(&claims, from));
+                if let Ok(bytes) = answers.encode() {
+                    replier.answer(bytes);
+                }
+            }
+            Ok(_) => tracing::debug!("from {from}: a request that is none"),
+            Err(error) => tracing::debug!("from {from}: {error}"),
+        }
+    }
+}

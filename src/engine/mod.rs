@@ -1,0 +1,270 @@
+//! The engine: the thirteen blocks of one peer, wired together.
+//!
+//! [`Engine::start`] builds the blocks, connects them by bounded channels and starts
+//! the threads; the [`Engine`] it gives back serves the window, the command line, the
+//! tests and the benchmarks alike. [`Engine::shutdown`] ends and joins every thread.
+//!
+//! - [`wiring`]: how the blocks are connected
+//! - [`intake`]: the threads that take in what other peers send
+//! - [`housekeeping`]: snapshots, idle connections, overflow
+//! - [`snapshot`]: what there is to look at
+
+mod housekeeping;
+mod intake;
+mod members;
+pub mod snapshot;
+mod wiring;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use crossbeam_channel::{Receiver, Sender};
+use peercrawl_overlay::Overlay;
+
+pub use snapshot::Snapshot;
+
+use crate::canonical::{CanonicalForm, Refusal};
+use crate::clock::Clock;
+use crate::config::Settings;
+use crate::counters::Counters;
+use crate::crawl::{CrawlDefinition, CrawlId, Crawls};
+use crate::crawl_jobs::{CrawlJobs, Phase, SiteRecordError};
+use crate::downloader::connection::Dialer;
+use crate::handing_on::Outbox;
+use crate::preprocessor::{Preprocessor, Pressure};
+use crate::record::UrlRecord;
+use crate::report::Report;
+use crate::resolver::{NameService, ResolveQueue};
+use crate::url_range_validator::UrlRangeValidator;
+
+/// Tells threads to end: receiving from it fails once the engine stops.
+pub type StopSignal = Receiver<Infallible>;
+
+/// Fetches under way when the engine stops have so long to end before they are cut.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What an engine needs from outside.
+pub struct Surroundings {
+    /// The settings.
+    pub settings: Settings,
+    /// The network of peers; a network of one for a peer alone.
+    pub overlay: Arc<dyn Overlay>,
+    /// Who knows where host names lead.
+    pub names: Arc<dyn NameService>,
+}
+
+/// One running peer.
+pub struct Engine {
+    settings: Arc<Settings>,
+    clock: Clock,
+    counters: Arc<Counters>,
+    form: Arc<CanonicalForm>,
+    crawls: Arc<Crawls>,
+    jobs: Arc<CrawlJobs>,
+    resolve: Arc<ResolveQueue>,
+    preprocessor: Arc<Preprocessor>,
+    range: Arc<UrlRangeValidator>,
+    outbox: Arc<Outbox>,
+    overlay: Arc<dyn Overlay>,
+    dialer: Dialer,
+    snapshot: Arc<ArcSwap<Snapshot>>,
+    /// Dropped to tell the threads to end.
+    stop: Option<Sender<Infallible>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Why a crawl did not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum CrawlError {
+    /// A seed is no URL that can be crawled.
+    #[error("seed {0:?}: {1}")]
+    Seed(String, Refusal),
+    /// There is nowhere to begin.
+    #[error("there are no seeds: name a web address to begin with")]
+    NoSeeds,
+    /// Too many crawls at once.
+    #[error("this peer takes part in too many crawls already")]
+    TooMany,
+}
+
+/// How a crawl ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// Nothing is left to fetch.
+    Complete,
+    /// As many pages as allowed were fetched.
+    MaxPages,
+    /// What is left could not be fetched within the crawl's patience.
+    OutOfPatience,
+}
+
+impl Engine {
+    /// Builds the blocks and starts their threads.
+    pub fn start(surroundings: Surroundings) -> std::io::Result<Self> {
+        wiring::start(surroundings)
+    }
+
+    /// Takes part in a crawl: its seeds are routed to where they belong.
+    pub fn begin(&self, definition: CrawlDefinition) -> Result<CrawlId, CrawlError> {
+        let id = definition.id();
+        let mut seeds = Vec::new();
+        for seed in &definition.seeds {
+            let url = self.form.parse(seed);
+            seeds.push(UrlRecord {
+                url: url.map_err(|why| CrawlError::Seed(seed.clone(), why))?,
+                crawl: id,
+                depth: 0,
+                redirects: 0,
+                from: None,
+            });
+        }
+        if seeds.is_empty() {
+            return Err(CrawlError::NoSeeds);
+        }
+        let crawl = self.crawls.add(definition, &self.form);
+        let crawl = crawl.ok_or(CrawlError::TooMany)?;
+        self.range.route(&crawl, seeds);
+        Ok(id)
+    }
+
+    /// Waits until the crawl is over, or for `limit`; `None` if it is not over then.
+    ///
+    /// A crawl is over when nothing is outstanding, when all pages that it may fetch
+    /// were fetched, or when nothing can be fetched within its patience: what waits
+    /// longer is then given up.
+    pub fn wait(&self, limit: Duration) -> Option<Ending> {
+        let until = Instant::now() + limit;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if self.jobs.outstanding.wait_for_none(left.min(POLL)) {
+                return Some(Ending::Complete);
+            }
+            if self.crawls.all_spent() {
+                return Some(Ending::MaxPages);
+            }
+            if self.is_out_of_patience() {
+                self.give_up_waiting();
+                return Some(Ending::OutOfPatience);
+            }
+            if left.is_zero() {
+                return None;
+            }
+        }
+    }
+
+    /// Whether everything that is left waits in queues, for longer than is bearable.
+    fn is_out_of_patience(&self) -> bool {
+        let activity = self.jobs.activity();
+        let patience_ms = self.settings.crawl.patience_secs * 1_000;
+        let soonest = activity.next_ms;
+        activity.leased == 0
+            && soonest.is_some_and(|at_ms| at_ms > self.clock.now_ms() + patience_ms)
+            && self.jobs.outstanding.count() == self.jobs.queued() as u64
+            && self.resolve.is_idle()
+    }
+
+    /// Gives up every site that waits.
+    fn give_up_waiting(&self) {
+        for cell in self.preprocessor.sites() {
+            let mut state = cell.lock();
+            if state.phase != Phase::Waiting {
+                continue;
+            }
+            match state.failing {
+                Some(kind) => self.jobs.give_up(&mut state, kind),
+                None => {
+                    let drained = self.jobs.drain(&mut state);
+                    self.counters.given_up.add(drained);
+                }
+            }
+        }
+    }
+
+    /// URLs that are not done with: in queues, under way, or waiting for a receipt.
+    pub fn outstanding(&self) -> u64 {
+        self.jobs.outstanding.count()
+    }
+
+    /// Stops or resumes fetching; what is under way goes on.
+    pub fn set_paused(&self, is_paused: bool) {
+        self.jobs.set_paused(is_paused);
+    }
+
+    /// Takes a site out of this peer, as bytes; `None` if it is not here.
+    pub fn freeze(&self, host: &str) -> Option<Result<Vec<u8>, SiteRecordError>> {
+        self.preprocessor.freeze(host)
+    }
+
+    /// Takes in a site that another peer froze.
+    pub fn thaw(&self, bytes: &[u8]) -> Result<(), SiteRecordError> {
+        self.preprocessor.thaw(bytes)
+    }
+
+    /// How full the queues are, as admission sees it.
+    pub fn pressure(&self) -> Pressure {
+        self.preprocessor.pressure()
+    }
+
+    /// How often a state of overflow was entered and left.
+    pub fn overflows(&self) -> (u64, u64) {
+        let counters = &self.counters;
+        (
+            counters.overflow_entered.get(),
+            counters.overflow_left.get(),
+        )
+    }
+
+    /// What has been done so far.
+    pub fn report(&self) -> Report {
+        Report::new(&self.counters, self.clock.elapsed())
+    }
+
+    /// What there is to look at, at most a quarter of a second old.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.snapshot.load_full()
+    }
+
+    /// The other peers, and the way to them.
+    pub fn overlay(&self) -> &Arc<dyn Overlay> {
+        &self.overlay
+    }
+
+    /// Ends: no new fetch begins, those under way have a short while, and every thread
+    /// is joined. Returns what has been done in all.
+    pub fn shutdown(mut self) -> Report {
+        self.end();
+        self.report()
+    }
+
+    fn end(&mut self) {
+        self.jobs.close();
+        self.resolve.close();
+        let until = Instant::now() + GRACE;
+        while self.jobs.activity().leased > 0 && Instant::now() < until {
+            self.jobs.wait_for_settle(POLL);
+        }
+        self.dialer.cut_all();
+        self.overlay.leave();
+        self.stop = None;
+        self.outbox.close();
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the engine panicked");
+            }
+        }
+    }
+}
+
+/// How long the end of a crawl may go unnoticed where nobody tells of it.
+const POLL: Duration = Duration::from_millis(20);
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        if self.stop.is_some() {
+            self.end();
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! What there is to look at: one immutable picture of a running engine.
+
+use crate::preprocessor::Pressure;
+use crate::report::Report;
+
+/// See the module.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Snapshot {
+    /// What has been done so far.
+    pub report: Report,
+    /// URLs that wait in all queues.
+    pub queued_urls: usize,
+    /// Sites that wait for their next fetch.
+    pub sites_waiting: usize,
+    /// Sites that are being fetched from.
+    pub sites_fetching: usize,
+    /// URLs that wait for their owners' receipts.
+    pub outbox_urls: usize,
+    /// How full the queues are.
+    pub pressure: Pressure,
+}

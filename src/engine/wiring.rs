@@ -1,0 +1,224 @@
+//! How the blocks are connected, and which threads run them.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use arc_swap::ArcSwap;
+use crossbeam_channel::bounded;
+
+use super::housekeeping::Housekeeper;
+use super::intake::Intake;
+use super::{Engine, Snapshot, Surroundings, members};
+use crate::canonical::CanonicalForm;
+use crate::clock::Clock;
+use crate::content_processor::ContentProcessor;
+use crate::content_range_validator::ContentRangeValidator;
+use crate::counters::Counters;
+use crate::crawl::Crawls;
+use crate::crawl_jobs::CrawlJobs;
+use crate::downloader::connection::Dialer;
+use crate::downloader::{Downloader, Fetcher, IdleConnections};
+use crate::extractor::Extractor;
+use crate::handing_on::{HandOnSender, Outbox};
+use crate::page::PageRoom;
+use crate::page_duplication::{ClaimSender, LocalPageDuplication, RemotePageDuplication};
+use crate::pending_queue::pending_queue;
+use crate::preprocessor::Preprocessor;
+use crate::processing_queue::processing_queue;
+use crate::resolver::{ResolveQueue, Resolver};
+use crate::url_range_validator::UrlRangeValidator;
+
+/// Threads that take in what other peers send.
+const INTAKES: usize = 2;
+
+/// Builds the blocks, from the back of the pipeline to its front, and starts them.
+pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
+    let Surroundings {
+        settings,
+        overlay,
+        names,
+    } = surroundings;
+    let settings = Arc::new(settings);
+    let clock = Clock::start();
+    let counters = Arc::new(Counters::default());
+    let form = Arc::new(CanonicalForm::new(&settings.crawl.session_ids));
+    let crawls = Arc::new(Crawls::default());
+    let (stop, stopped) = bounded(0);
+
+    overlay.announce(members::announcement(&settings.distribution));
+    let ownership = members::ownership(&*overlay, &settings.distribution);
+    let ownership = Arc::new(ArcSwap::from_pointee(ownership));
+
+    // Blocks 13, 2 and 1: where URLs wait, and how they get there.
+    let resolve = Arc::new(ResolveQueue::default());
+    let jobs = Arc::new(CrawlJobs::new(
+        clock,
+        counters.clone(),
+        resolve.clone(),
+        settings.politeness.private_per_address,
+    ));
+    let preprocessor = Preprocessor::new(&settings, jobs.clone(), counters.clone());
+    let preprocessor = Arc::new(preprocessor);
+
+    // Block 5, and the outbox behind it.
+    let outbox = Arc::new(Outbox::new(
+        settings.handing_on.clone(),
+        counters.clone(),
+        jobs.outstanding.clone(),
+    ));
+    let range = Arc::new(UrlRangeValidator {
+        ownership: ownership.clone(),
+        preprocessor: preprocessor.clone(),
+        outbox: outbox.clone(),
+        counters: counters.clone(),
+    });
+
+    // Blocks 6 to 12: whether a page is new.
+    let content_range = ContentRangeValidator(ownership.clone());
+    let processor = ContentProcessor::new(settings.content.claim_secs, clock);
+    let (processing, undecided) = processing_queue(settings.queues.pages);
+    let (pending, pages) = pending_queue(settings.queues.pages);
+    let local = Arc::new(LocalPageDuplication {
+        me: overlay.me(),
+        range: content_range.clone(),
+        processor: processor.clone(),
+        processing,
+        pending,
+        counters: counters.clone(),
+    });
+    let remote = Arc::new(RemotePageDuplication {
+        range: content_range,
+        processor,
+    });
+
+    // Block 3 and what it works with.
+    let dialer = Dialer::new(&settings);
+    let idle = IdleConnections::new(
+        settings.network.idle_connections,
+        settings.network.idle_secs,
+    );
+    let idle = Arc::new(idle);
+    let room = PageRoom::new(settings.queues.pages_bytes);
+    let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::default()));
+
+    let mut crew = Crew::default();
+    for number in 0..settings.threads.downloaders {
+        let downloader = Downloader {
+            jobs: jobs.clone(),
+            duplication: local.clone(),
+            range: range.clone(),
+            crawls: crawls.clone(),
+            form: form.clone(),
+            fetcher: Fetcher {
+                dialer: dialer.clone(),
+            },
+            names: names.clone(),
+            idle: idle.clone(),
+            room: room.clone(),
+            settings: settings.clone(),
+            counters: counters.clone(),
+            clock,
+        };
+        crew.hire(format!("downloader-{number}"), move || downloader.run())?;
+    }
+    let processors = thread::available_parallelism().map_or(1, |count| count.get());
+    let extractors = match settings.threads.extractors {
+        0 => processors,
+        count => count,
+    };
+    for number in 0..extractors {
+        let extractor = Extractor {
+            pending: pages.clone(),
+            range: range.clone(),
+            crawls: crawls.clone(),
+            form: form.clone(),
+            agent: settings.politeness.agent.clone(),
+            counters: counters.clone(),
+            stop: stopped.clone(),
+        };
+        crew.hire(format!("extractor-{number}"), move || extractor.run())?;
+    }
+    for number in 0..settings.network.resolvers {
+        let resolver = Resolver {
+            queue: resolve.clone(),
+            jobs: jobs.clone(),
+            names: names.clone(),
+            settings: settings.clone(),
+            clock,
+        };
+        crew.hire(format!("resolver-{number}"), move || resolver.run())?;
+    }
+    for number in 0..INTAKES {
+        let intake = Intake {
+            overlay: overlay.clone(),
+            range: range.clone(),
+            remote: remote.clone(),
+            outbox: outbox.clone(),
+            crawls: crawls.clone(),
+            form: form.clone(),
+            stop: stopped.clone(),
+        };
+        crew.hire(format!("intake-{number}"), move || intake.run())?;
+    }
+    let claims = ClaimSender {
+        queue: undecided,
+        overlay: overlay.clone(),
+        local,
+        settings: settings.content.clone(),
+        stop: stopped.clone(),
+    };
+    crew.hire("claims".into(), move || claims.run())?;
+    let sender = HandOnSender {
+        outbox: outbox.clone(),
+        overlay: overlay.clone(),
+        range: range.clone(),
+        crawls: crawls.clone(),
+        settings: settings.handing_on.clone(),
+        clock,
+        stop: stopped.clone(),
+    };
+    crew.hire("handing-on".into(), move || sender.run())?;
+    let housekeeper = Housekeeper {
+        counters: counters.clone(),
+        jobs: jobs.clone(),
+        preprocessor: preprocessor.clone(),
+        outbox: outbox.clone(),
+        idle,
+        clock,
+        snapshot: snapshot.clone(),
+        stop: stopped,
+    };
+    crew.hire("housekeeping".into(), move || housekeeper.run())?;
+
+    Ok(Engine {
+        settings,
+        clock,
+        counters,
+        form,
+        crawls,
+        jobs,
+        resolve,
+        preprocessor,
+        range,
+        outbox,
+        overlay,
+        dialer,
+        snapshot,
+        stop: Some(stop),
+        threads: crew.0,
+    })
+}
+
+/// The threads of an engine, each under its name.
+#[derive(Default)]
+struct Crew(Vec<JoinHandle<()>>);
+
+impl Crew {
+    fn hire(&mut self, name: String, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+        // The work is a pipeline of shallow calls; hundreds of threads must stay cheap.
+        let builder = thread::Builder::new().name(name).stack_size(512 << 10);
+        self.0.push(builder.spawn(work)?);
+        Ok(())
+    }
+}

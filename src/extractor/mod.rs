@@ -1,0 +1,24 @@
+//! Block 4, the extractor: from the bytes of a page to the links on it.
+//!
+//! A body comes in as the server sent it (decompressed) with its `Content-Type`.
+//! `charset` decides how its bytes are read; `markup` walks over them and stops at
+//! tags alone, passing text, comments and scripts by; `foreign` tells it when it is
+//! inside SVG or MathML, where other rules hold; `walk` picks the
+//! elements that link to something; `meta` reads refreshes and robots directives; `attribute`
+//! turns the few attribute values that matter into text. Out come the links in
+//! document order, resolved against the page's base.
+//!
+//! What counts as a link, and why there is a scanner of our own, is in
+//! `docs/decisions/0002-link-extraction.md`.
+
+mod attribute;
+mod charset;
+mod foreign;
+mod links;
+mod markup;
+mod meta;
+mod walk;
+pub mod worker;
+
+pub use links::{Found, LinkScanner};
+pub use worker::Extractor;

@@ -1,0 +1,227 @@
+//! What waits for its owner's receipt.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use parking_lot::{Condvar, Mutex};
+
+use crate::clock::Millis;
+use crate::config;
+use crate::counters::Counters;
+use crate::crawl_jobs::Outstanding;
+use crate::preprocessor::Candidate;
+use crate::seen_urls::SeenUrls;
+
+/// See the module. Bounded: whoever finds it full waits a while for room, and is then
+/// turned away, so that owners who are gone for long do not stop the crawl.
+pub struct Outbox {
+    settings: config::HandingOn,
+    state: Mutex<State>,
+    /// Wakes whoever waits for room.
+    freed: Condvar,
+    /// Wakes the sender. Holds one: "there is something" need not be said twice.
+    filled: (Sender<()>, Receiver<()>),
+    counters: Arc<Counters>,
+    outstanding: Arc<Outstanding>,
+}
+
+#[derive(Default)]
+struct State {
+    entries: BTreeMap<u64, Entry>,
+    next_number: u64,
+    handed_on: SeenUrls,
+    is_closed: bool,
+}
+
+struct Entry {
+    url: Candidate,
+    /// When it is to be sent (again).
+    due_ms: Millis,
+    /// Whether it was sent before.
+    was_sent: bool,
+}
+
+/// A URL that is to be sent now.
+pub struct Due {
+    /// Its number.
+    pub number: u64,
+    /// Whether it goes directly to its owner, because the overlay's own way failed.
+    pub is_direct: bool,
+}
+
+impl Outbox {
+    /// Nothing waits yet.
+    pub fn new(
+        settings: config::HandingOn,
+        counters: Arc<Counters>,
+        outstanding: Arc<Outstanding>,
+    ) -> Self {
+        Self {
+            settings,
+            state: Mutex::default(),
+            freed: Condvar::new(),
+            filled: bounded(1),
+            counters,
+            outstanding,
+        }
+    }
+
+    /// Puts a URL in, unless it was handed on before. Waits for room as long as a
+    /// receipt may take, twice; a URL for which there is none then may come again.
+    pub fn put(&self, url: Candidate) {
+        let patience = Duration::from_millis(2 * self.settings.resend_ms);
+        let deadline = Instant::now() + patience;
+        let mut state = self.state.lock();
+        if state.handed_on.contains(url.fingerprint) {
+            self.counters.duplicate.add(1);
+            return;
+        }
+        while state.entries.len() >= self.settings.outbox_urls && !state.is_closed {
+            if self.freed.wait_until(&mut state, deadline).timed_out() {
+                self.counters.refused_overflow.add(1);
+                return;
+            }
+        }
+        state.handed_on.insert(url.fingerprint);
+        let number = state.next_number;
+        state.next_number += 1;
+        let entry = Entry {
+            url,
+            due_ms: 0,
+            was_sent: false,
+        };
+        state.entries.insert(number, entry);
+        drop(state);
+        self.outstanding.add(1);
+        // Full means that the sender knows already.
+        let _known = self.filled.0.try_send(());
+    }
+
+    /// What the sender waits for.
+    pub fn filled(&self) -> &Receiver<()> {
+        &self.filled.1
+    }
+
+    /// How many URLs wait for a receipt.
+    pub fn len(&self) -> usize {
+        self.state.lock().entries.len()
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What is due now; it will be due again if there is no receipt in time.
+    pub fn take_due(&self, now_ms: Millis) -> Vec<Due> {
+        let mut state = self.state.lock();
+        let due = state.entries.iter_mut().filter(|(_, e)| e.due_ms <= now_ms);
+        due.map(|(&number, entry)| {
+            entry.due_ms = now_ms + self.settings.resend_ms;
+            let is_direct = std::mem::replace(&mut entry.was_sent, true);
+            Due { number, is_direct }
+        })
+        .collect()
+    }
+
+    /// Looks at a URL that waits, if it still does.
+    pub fn look<T>(&self, number: u64, at: impl FnOnce(&Candidate) -> T) -> Option<T> {
+        self.state.lock().entries.get(&number).map(|e| at(&e.url))
+    }
+
+    /// Takes URLs out: their owner has stored them, or they are ours after all.
+    pub fn remove(&self, numbers: &[u64]) -> Vec<Candidate> {
+        let mut state = self.state.lock();
+        let removed: Vec<_> = numbers
+            .iter()
+            .filter_map(|number| state.entries.remove(number))
+            .map(|entry| entry.url)
+            .collect();
+        drop(state);
+        self.freed.notify_all();
+        removed
+    }
+
+    /// The owner has stored these URLs: they are done with here.
+    pub fn stored(&self, numbers: &[u64]) {
+        let removed = self.remove(numbers).len();
+        self.done_here(removed as u64);
+    }
+
+    /// So many URLs that were taken out are done with here.
+    pub fn done_here(&self, urls: u64) {
+        self.outstanding.done(urls);
+    }
+
+    /// Whoever waits for room ends.
+    pub fn close(&self) {
+        self.state.lock().is_closed = true;
+        self.freed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::canonical::CanonicalForm;
+    use crate::crawl::CrawlId;
+    use crate::distribution::Key;
+    use crate::fingerprint::url_fingerprint;
+    use crate::record::UrlRecord;
+
+    fn candidate(url: &str) -> Candidate {
+        let url = CanonicalForm::new(&[]).parse(url).unwrap();
+        Candidate {
+            key: Key::of_host(url.host()),
+            fingerprint: url_fingerprint(url.as_str()),
+            record: UrlRecord {
+                url,
+                crawl: CrawlId(1),
+                depth: 0,
+                redirects: 0,
+                from: None,
+            },
+        }
+    }
+
+    fn outbox(settings: config::HandingOn) -> Outbox {
+        Outbox::new(settings, Arc::default(), Arc::default())
+    }
+
+    #[test]
+    fn a_url_stays_until_it_is_stored_and_is_sent_directly_from_then_on() {
+        let outbox = outbox(config::HandingOn::default());
+        outbox.put(candidate("http://a.example/"));
+        outbox.put(candidate("http://a.example/"));
+        let due = |now_ms| -> Vec<_> {
+            let due = outbox.take_due(now_ms);
+            due.iter().map(|due| (due.number, due.is_direct)).collect()
+        };
+        assert_eq!(due(0), [(0, false)], "once, although it was met twice");
+        assert_eq!(due(4_999), []);
+        assert_eq!(due(5_000), [(0, true)]);
+        outbox.stored(&[0, 7]);
+        assert_eq!(due(100_000), []);
+        outbox.put(candidate("http://a.example/"));
+        assert!(outbox.is_empty(), "it is remembered");
+        assert_eq!(outbox.outstanding.count(), 0);
+        assert_eq!(outbox.counters.duplicate.get(), 2);
+    }
+
+    #[test]
+    fn a_full_outbox_turns_away_what_may_come_again() {
+        let outbox = outbox(config::HandingOn {
+            outbox_urls: 1,
+            resend_ms: 10,
+            ..Default::default()
+        });
+        outbox.put(candidate("http://a.example/1"));
+        outbox.put(candidate("http://a.example/2"));
+        assert_eq!(outbox.counters.refused_overflow.get(), 1);
+        outbox.stored(&[0]);
+        outbox.put(candidate("http://a.example/2"));
+        assert_eq!(outbox.len(), 1);
+    }
+}

@@ -1,0 +1,161 @@
+//! The thread that sends what waits in the outbox.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::{after, select};
+use peercrawl_overlay::{Overlay, PeerId};
+
+use super::outbox::{Due, Outbox};
+use crate::clock::Clock;
+use crate::config;
+use crate::crawl::{CrawlId, Crawls};
+use crate::distribution::Owner;
+use crate::engine::StopSignal;
+use crate::message::{Message, SentUrl};
+use crate::preprocessor::Candidate;
+use crate::url_range_validator::UrlRangeValidator;
+
+/// A message is sent off when it has grown to so many bytes.
+const BATCH_BYTES: usize = 256 << 10;
+
+/// See the module.
+pub struct HandOnSender {
+    /// What waits.
+    pub outbox: Arc<Outbox>,
+    /// The way to the owners.
+    pub overlay: Arc<dyn Overlay>,
+    /// Who the owners are; and where URLs go that have become ours.
+    pub range: Arc<UrlRangeValidator>,
+    /// The definitions that travel along.
+    pub crawls: Arc<Crawls>,
+    /// Batch size and times.
+    pub settings: config::HandingOn,
+    /// The time.
+    pub clock: Clock,
+    /// Tells when to end.
+    pub stop: StopSignal,
+}
+
+/// URLs that travel together.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Clone, Copy)]
+struct Batch {
+    owner: PeerId,
+    crawl: CrawlId,
+    is_direct: bool,
+}
+
+impl HandOnSender {
+    /// Works until the engine stops.
+    pub fn run(&self) {
+        let flush = Duration::from_millis(self.settings.flush_ms);
+        loop {
+            // With nothing in the outbox there is nothing to wake up for.
+            select! {
+                recv(self.outbox.filled()) -> _ => {}
+                recv(self.stop) -> _ => return,
+            }
+            while !self.outbox.is_empty() {
+                self.flush();
+                select! {
+                    recv(after(flush)) -> _ => {}
+                    recv(self.stop) -> _ => return,
+                }
+            }
+        }
+    }
+
+    /// Sends everything that is due, by owner.
+    pub fn flush(&self) {
+        let mut batches: BTreeMap<Batch, Vec<u64>> = BTreeMap::new();
+        let ownership = self.range.ownership.load();
+        for Due { number, is_direct } in self.outbox.take_due(self.clock.now_ms()) {
+            let look = |url: &Candidate| (url.key, url.record.crawl);
+            let Some((key, crawl)) = self.outbox.look(number, look) else {
+                continue;
+            };
+            match ownership.owner(key) {
+                Owner::Me => self.take_back(number, crawl),
+                Owner::Peer(owner) => {
+                    let batch = Batch {
+                        owner,
+                        crawl,
+                        is_direct,
+                    };
+                    batches.entry(batch).or_default().push(number);
+                }
+                // Its range has no peer at present: it waits.
+                Owner::Nobody => {}
+            }
+        }
+        for (batch, numbers) in batches {
+            self.send(batch, &numbers);
+        }
+    }
+
+    /// A URL has become ours while it waited.
+    fn take_back(&self, number: u64, crawl: CrawlId) {
+        let removed = self.outbox.remove(&[number]);
+        let count = removed.len() as u64;
+        if let Some(crawl) = self.crawls.get(crawl) {
+            let records = removed.into_iter().map(|url| url.record);
+            self.range.route(&crawl, records);
+        }
+        self.outbox.done_here(count);
+    }
+
+    fn send(&self, batch: Batch, numbers: &[u64]) {
+        let Some(crawl) = self.crawls.get(batch.crawl) else {
+            return;
+        };
+        let mut key = 0;
+        let mut urls = Vec::new();
+        let mut bytes = 0;
+        for (position, &number) in numbers.iter().enumerate() {
+            let sent = self.outbox.look(number, |url| {
+                key = url.key.0;
+                SentUrl {
+                    number,
+                    url: url.record.url.as_str().into(),
+                    depth: url.record.depth,
+                    redirects: url.record.redirects,
+                }
+            });
+            if let Some(sent) = sent {
+                bytes += sent.url.len();
+                urls.push(sent);
+            }
+            let is_last = position + 1 == numbers.len();
+            let is_full = urls.len() >= self.settings.batch_urls || bytes >= BATCH_BYTES;
+            if (is_last || is_full) && !urls.is_empty() {
+                let message = Message::Urls {
+                    crawl: crawl.definition.clone(),
+                    urls: std::mem::take(&mut urls),
+                    is_direct: batch.is_direct,
+                };
+                bytes = 0;
+                self.send_message(batch, key, &message);
+            }
+        }
+    }
+
+    fn send_message(&self, batch: Batch, key: u64, message: &Message) {
+        let encoded = match message.encode() {
+            Ok(bytes) => bytes.into(),
+            Err(error) => {
+                tracing::error!("cannot hand URLs on: {error}");
+                return;
+            }
+        };
+        let sent = if batch.is_direct {
+            self.overlay.send(batch.owner, encoded)
+        } else {
+            self.overlay.hand_on(key, Some(batch.owner), encoded)
+        };
+        if let Err(error) = sent {
+            // What did not set out is sent again like what was lost on the way.
+            tracing::debug!("handing on: {error}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Block 5: the URL range validator, which knows whose a URL is.
+//!
+//! URLs come from the extractors, from redirects, from seeds and from other peers.
+//! What the crawl does not want is turned away here, before anybody is bothered with
+//! it; what is of our own range goes to the preprocessor, host by host; the rest goes
+//! into the outbox, to be handed on.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use crate::counters::Counters;
+use crate::crawl::{Crawl, Unwanted};
+use crate::distribution::{Key, Owner, Ownership};
+use crate::fingerprint::url_fingerprint;
+use crate::handing_on::Outbox;
+use crate::preprocessor::{Admission, Candidate, Preprocessor};
+use crate::record::UrlRecord;
+
+/// See the module.
+pub struct UrlRangeValidator {
+    /// Who owns what, at present.
+    pub ownership: Arc<ArcSwap<Ownership>>,
+    /// Block 1, for what is ours.
+    pub preprocessor: Arc<Preprocessor>,
+    /// Where the rest waits to be handed on.
+    pub outbox: Arc<Outbox>,
+    /// What has been done.
+    pub counters: Arc<Counters>,
+}
+
+/// What became of a URL that another peer sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reception {
+    /// Ours, and dealt with.
+    Stored,
+    /// Ours, but there is no room now.
+    Busy,
+    /// Somebody else's.
+    NotMine,
+}
+
+impl UrlRangeValidator {
+    /// Sends URLs that this peer has met where they belong.
+    pub fn route(&self, crawl: &Crawl, records: impl IntoIterator<Item = UrlRecord>) {
+        let mut wanted = self.wanted(crawl, records);
+        // Stable, so that URLs of one host keep the order of the page.
+        wanted.sort_by_key(|candidate| candidate.key);
+        let ownership = self.ownership.load();
+        let mut wanted = wanted.into_iter().peekable();
+        while let Some(key) = wanted.peek().map(|candidate| candidate.key) {
+            let kin = std::iter::from_fn(|| wanted.next_if(|candidate| candidate.key == key));
+            match ownership.owner(key) {
+                Owner::Me => self.preprocessor.admit(crawl, kin, |_| {}),
+                Owner::Peer(_) | Owner::Nobody => kin.for_each(|url| {
+                    self.counters.out_of_range.add(1);
+                    self.outbox.put(url);
+                }),
+            }
+        }
+    }
+
+    /// Takes in URLs that another peer sent, and tells what became of each.
+    pub fn receive(&self, crawl: &Crawl, record: UrlRecord) -> Reception {
+        let Some(candidate) = self.wanted(crawl, [record]).pop() else {
+            // Not wanted, and counted: there is nothing to come back to.
+            return Reception::Stored;
+        };
+        match self.ownership.load().owner(candidate.key) {
+            Owner::Me => {
+                let mut reception = Reception::Stored;
+                self.preprocessor.admit(crawl, [candidate], |admission| {
+                    if admission == Admission::NoRoom {
+                        reception = Reception::Busy;
+                    }
+                });
+                reception
+            }
+            Owner::Peer(_) | Owner::Nobody => Reception::NotMine,
+        }
+    }
+
+    /// Those that the crawl wants, judged by the URL alone, and hashed.
+    fn wanted(
+        &self,
+        crawl: &Crawl,
+        records: impl IntoIterator<Item = UrlRecord>,
+    ) -> Vec<Candidate> {
+        let judged = records.into_iter().filter_map(|record| {
+            let judgement = crawl
+                .rules
+                .judge(&record.url, record.depth, record.redirects);
+            match judgement {
+                Ok(()) => Some(Candidate {
+                    key: Key::of_host(record.url.host()),
+                    fingerprint: url_fingerprint(record.url.as_str()),
+                    record,
+                }),
+                Err(Unwanted::OutOfScope) => {
+                    self.counters.out_of_scope.add(1);
+                    None
+                }
+                Err(Unwanted::Trap(trap)) => {
+                    self.counters.trap(trap).add(1);
+                    None
+                }
+            }
+        });
+        judged.collect()
+    }
+}
