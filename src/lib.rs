@@ -1,1 +1,3 @@
 //! PeerCrawl: a volunteer's share of a decentralised web crawl.
+
+pub mod demo;
