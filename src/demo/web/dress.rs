@@ -74,16 +74,10 @@ impl Pen<'_> {
         if padded {
             out.extend_from_slice(b" \n");
         }
-        for (at, &byte) in self.url.iter().enumerate() {
-            match byte {
-                // Before `=`, `&para` is no entity in an attribute: both forms mean the same.
-                b'&' if self.url[at..].starts_with(b"&para=") && self.dice.one_in(2) => {
-                    out.push(b'&')
-                }
-                b'&' => out.extend_from_slice(b"&amp;"),
-                b'/' if entity => out.extend_from_slice(b"&#x2F;"),
-                byte => out.push(byte),
-            }
+        if entity || memchr::memchr(b'&', &self.url).is_some() {
+            self.push_escaped(entity, out);
+        } else {
+            out.extend_from_slice(&self.url);
         }
         if padded {
             out.push(b' ');
@@ -92,6 +86,20 @@ impl Pen<'_> {
         if quote.is_empty() {
             // Without it, a slash before `>` would be part of the value.
             out.push(b' ');
+        }
+    }
+
+    fn push_escaped(&mut self, slashes: bool, out: &mut Vec<u8>) {
+        for (at, &byte) in self.url.iter().enumerate() {
+            match byte {
+                // Before `=`, `&para` is no entity in an attribute: both forms mean the same.
+                b'&' if self.url[at..].starts_with(b"&para=") && self.dice.one_in(2) => {
+                    out.push(b'&');
+                }
+                b'&' => out.extend_from_slice(b"&amp;"),
+                b'/' if slashes => out.extend_from_slice(b"&#x2F;"),
+                byte => out.push(byte),
+            }
         }
     }
 
@@ -223,8 +231,9 @@ fn push_relative(folder: &[u8], path: &[u8], out: &mut Vec<u8>) {
 }
 
 fn replace(text: &mut Vec<u8>, from: &[u8], to: &[u8]) {
-    if from != to
-        && let Some(at) = memchr::memmem::find(text, from)
+    // Most have no such character, and then a look for the first byte is enough.
+    if let Some(at) = memchr::memchr(from[0], text)
+        && text[at..].starts_with(from)
     {
         text.splice(at..at + from.len(), to.iter().copied());
     }

@@ -1,14 +1,14 @@
 //! A synthetic web: deterministic, served over real HTTP on loopback, and aware of its truth.
 //!
 //! A page's bytes are a function of the seed, its host and its number; nothing is stored but a
-//! plan of a few dozen bytes for each host ([`plan`]). The plan knows what each page is
-//! ([`page`]), what its URL is ([`paths`]), what robots.txt says ([`robots`]) and what it links
-//! to ([`links`]). From there two ways part, and meet again in the tests:
+//! plan of a few dozen bytes for each host (`plan`). The plan knows what each page is
+//! (`page`), what its URL is (`paths`), what robots.txt says (`robots`) and what it links
+//! to (`links`). From there two ways part, and meet again in the tests:
 //!
-//! - *what is served*: [`render`] writes the page with its links in one dress or another
-//!   ([`dress`]), [`answer`] puts status, headers, compression and framing around it,
-//!   [`connection`] and [`server`] send it, and [`log`] counts;
-//! - *what is true*: [`truth`] walks the plan's links, and never looks at a rendered byte.
+//! - *what is served*: `render` writes the page with its links in one dress or another
+//!   (`dress`), `answer` puts status, headers, compression and framing around it,
+//!   `connection` and `server` send it, and `log` counts;
+//! - *what is true*: `truth` walks the plan's links, and never looks at a rendered byte.
 //!
 //! None of what makes the web odd depends on the order of visits: mirrors link absolutely, so
 //! that it does not matter which copy is read, and traps are cut by rules on the URL alone.

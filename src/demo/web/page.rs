@@ -209,13 +209,10 @@ impl Plan {
         } else if number == roles.reset_first {
             Manner::ResetFirst
         } else if number == roles.refused_first {
-            // Two hosts say when in the form of a date.
-            let as_date = matches!(host / 5, 1 | 3);
-            let status = if as_date || host / 5 % 2 == 1 {
-                503
-            } else {
-                429
-            };
+            let nth = host / 5;
+            let status = if nth.is_multiple_of(4) { 429 } else { 503 };
+            // Two hosts at most say when in the form of a date.
+            let as_date = matches!(nth, 1 | 5);
             Manner::RefusedFirst { status, as_date }
         } else {
             Manner::Prompt
