@@ -40,6 +40,24 @@ pub struct Truth {
     pages: Vec<u32>,
 }
 
+/// The URLs that the walk has met: a byte for each page, and a set of the few others.
+struct Seen {
+    pages: Vec<bool>,
+    others: HashSet<Target>,
+}
+
+impl Seen {
+    /// True if it is new.
+    fn insert(&mut self, plan: &Plan, target: Target) -> bool {
+        match target.what {
+            What::Page(number) => {
+                !std::mem::replace(&mut self.pages[plan.id(target.host, number) as usize], true)
+            }
+            _ => self.others.insert(target),
+        }
+    }
+}
+
 impl Truth {
     /// Walks the web of `plan` from `seeds`.
     pub(super) fn walk(plan: Arc<Plan>, seeds: &[Target]) -> Self {
@@ -59,8 +77,12 @@ impl Truth {
             plan: Arc::clone(&plan),
             pages: Vec::new(),
         };
-        let mut seen: HashSet<Target> = seeds.iter().copied().collect();
+        let mut seen = Seen {
+            pages: vec![false; plan.spec.pages as usize],
+            others: HashSet::new(),
+        };
         let mut queue: VecDeque<Target> = seeds.iter().copied().collect();
+        queue.retain(|&seed| seen.insert(&plan, seed));
         let mut contents = HashSet::new();
         let mut links = Vec::new();
         while let Some(target) = queue.pop_front() {
@@ -95,7 +117,12 @@ impl Truth {
                     links.extend(plan.redirect(target));
                 }
             }
-            queue.extend(links.iter().copied().filter(|&link| seen.insert(link)));
+            queue.extend(
+                links
+                    .iter()
+                    .copied()
+                    .filter(|&link| seen.insert(&plan, link)),
+            );
         }
         truth.pages.sort_unstable();
         truth.reachable = truth.pages.len() as u64;

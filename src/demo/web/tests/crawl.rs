@@ -181,7 +181,7 @@ fn rules(web: &Web, client: &mut Client<'_>) -> HashMap<String, Rules> {
             let mut url = Url::parse(&format!("http://{authority}/robots.txt")).expect("a URL");
             let mut page = fetch(&url);
             while let Some(location) = page.headers.get("location") {
-                url = url.join(location).expect("a location");
+                url = canonical(url.join(location).expect("a location"));
                 page = fetch(&url);
             }
             let text = if page.status == 200 {
@@ -325,6 +325,8 @@ fn webs_of_all_sizes_and_seeds_are_as_they_say() {
         check(small(3, 30, seed), true);
         check(small(9, 250, seed), false);
     }
+    // Its host 2 has its robots.txt elsewhere.
+    check(small(9, 250, 100), false);
     check(
         WebSpec {
             oddities: false,
