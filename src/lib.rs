@@ -7,6 +7,7 @@ pub mod content_range_validator;
 pub mod counters;
 pub mod crawl;
 pub mod crawl_jobs;
+pub mod demo;
 pub mod distribution;
 pub mod downloader;
 pub mod engine;
