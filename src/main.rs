@@ -1,3 +1,11 @@
-//! The `peercrawl` binary.
+//! The `peercrawl` program.
 
-fn main() {}
+mod cli;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    cli::run(cli::Arguments::parse())
+}

@@ -132,9 +132,52 @@ impl Report {
         self.pages_per_sec = self.pages as f64 / self.elapsed_secs.max(1e-9);
     }
 
+    /// What several peers of one process have done together.
+    pub fn sum(reports: &[Self]) -> Self {
+        let mut all = Self::default();
+        for one in reports {
+            all.pages += one.pages;
+            all.resumed_pages += one.resumed_pages;
+            all.bytes += one.bytes;
+            all.elapsed_secs = all.elapsed_secs.max(one.elapsed_secs);
+            all.urls.add(&one.urls);
+            all.content.new += one.content.new;
+            all.content.duplicate += one.content.duplicate;
+            all.content.unknown += one.content.unknown;
+            all.redirects += one.redirects;
+            all.retries += one.retries;
+            add_each(&mut all.errors, &one.errors);
+            all.memory = one.memory.clone();
+        }
+        all.pages_per_sec = all.pages as f64 / all.elapsed_secs.max(1e-9);
+        all
+    }
+
     /// All errors together.
     pub fn errors_in_all(&self) -> u64 {
         self.errors.values().sum()
+    }
+}
+
+impl UrlReport {
+    fn add(&mut self, other: &Self) {
+        self.discovered += other.discovered;
+        self.duplicate += other.duplicate;
+        self.out_of_scope += other.out_of_scope;
+        self.out_of_range += other.out_of_range;
+        self.refused_overflow += other.refused_overflow;
+        self.blocked_robots += other.blocked_robots;
+        self.blocked_address += other.blocked_address;
+        self.blocked_port += other.blocked_port;
+        self.blocked_list += other.blocked_list;
+        self.given_up += other.given_up;
+        add_each(&mut self.trap, &other.trap);
+    }
+}
+
+fn add_each(all: &mut BTreeMap<&'static str, u64>, one: &BTreeMap<&'static str, u64>) {
+    for (name, count) in one {
+        *all.entry(name).or_default() += count;
     }
 }
 

@@ -156,7 +156,7 @@ impl Engine {
     }
 
     /// Whether everything that is left waits in queues, for longer than is bearable.
-    fn is_out_of_patience(&self) -> bool {
+    pub fn is_out_of_patience(&self) -> bool {
         let activity = self.jobs.activity();
         let patience_ms = self.settings.crawl.patience_secs * 1_000;
         let soonest = activity.next_ms;
@@ -167,7 +167,7 @@ impl Engine {
     }
 
     /// Gives up every site that waits.
-    fn give_up_waiting(&self) {
+    pub fn give_up_waiting(&self) {
         for cell in self.preprocessor.sites() {
             let mut state = cell.lock();
             if state.phase != Phase::Waiting {
@@ -186,6 +186,13 @@ impl Engine {
     /// URLs that are not done with: in queues, under way, or waiting for a receipt.
     pub fn outstanding(&self) -> u64 {
         self.jobs.outstanding.count()
+    }
+
+    /// How many members own a part of the web, as this peer sees it.
+    pub fn owners(&self) -> usize {
+        let ownership = self.range.ownership.load();
+        let members = ownership.members().iter();
+        members.filter(|member| member.capacity > 0).count()
     }
 
     /// Stops or resumes fetching; what is under way goes on.

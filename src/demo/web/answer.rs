@@ -379,7 +379,8 @@ impl Answerer {
             let (chunk, others) = rest.split_at((1 + dice.below(5_000) as usize).min(rest.len()));
             let size = match dice.below(4) {
                 0 => format!("{:X}", chunk.len()),
-                1 => format!("{:x};name=\"value; more\"", chunk.len()),
+                // `ureq` takes no size line of more than 20 bytes.
+                1 => format!("{:x};n=\"v; w\"", chunk.len()),
                 2 => format!("00{:x}", chunk.len()),
                 _ => format!("{:x}", chunk.len()),
             };

@@ -1,0 +1,108 @@
+//! `peercrawl crawl`: one crawl on this machine alone, which ends when it is done.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use peercrawl::config::{Scope, Settings};
+use peercrawl::crawl::CrawlDefinition;
+use peercrawl::engine::Engine;
+use peercrawl::resolver::SystemNames;
+use peercrawl_overlay::memory::MemoryNetwork;
+
+use super::SettingsArguments;
+use super::progress::{PERIOD, Progress, summary};
+
+/// The arguments.
+#[derive(Args)]
+pub struct Crawl {
+    /// Where to begin
+    #[arg(required = true, value_name = "URL")]
+    urls: Vec<String>,
+    /// How far to go from there
+    #[arg(long, value_enum, default_value = "host")]
+    scope: Scope,
+    /// Stop after so many pages; never exceeded
+    #[arg(long, value_name = "N")]
+    max_pages: Option<u64>,
+    /// Follow so many links from the first page at most
+    #[arg(long, value_name = "D")]
+    max_depth: Option<u16>,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: SettingsArguments,
+    #[command(flatten)]
+    store: StoreArguments,
+}
+
+/// Where results are kept.
+#[derive(Args)]
+struct StoreArguments {
+    /// The data directory
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Keep nothing
+    #[arg(long)]
+    no_store: bool,
+}
+
+impl Crawl {
+    /// Crawls.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        super::log_from("warn");
+        let settings = self.settings()?;
+        if self.store.data.is_some() && !self.store.no_store {
+            eprintln!("peercrawl: this version keeps no pages: --data has no effect yet");
+        }
+        let definition = CrawlDefinition::from_settings(&settings.crawl);
+        let overlay = Arc::new(MemoryNetwork::new().join(super::passing_identity()));
+        let engine = super::start(settings, overlay, Arc::new(SystemNames))?;
+        engine.begin(definition)?;
+        watch(&engine)?;
+        let report = engine.shutdown();
+        if self.json {
+            println!("{}", serde_json::to_string(&report)?);
+        } else {
+            print!("{}", summary(&report));
+        }
+        if report.pages == 0 {
+            eprintln!("peercrawl: no seed gave a page");
+            return Ok(ExitCode::FAILURE);
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn settings(&self) -> anyhow::Result<Settings> {
+        let mut settings = self.settings.read()?;
+        let crawl = &mut settings.crawl;
+        crawl.seeds = self.urls.iter().map(|url| with_scheme(url)).collect();
+        crawl.scope = self.scope;
+        crawl.max_pages = self.max_pages.unwrap_or(crawl.max_pages);
+        crawl.max_depth = self.max_depth.unwrap_or(crawl.max_depth);
+        Ok(settings)
+    }
+}
+
+/// A person may leave the scheme out.
+fn with_scheme(url: &str) -> String {
+    if url.contains("://") {
+        url.to_owned()
+    } else {
+        format!("http://{url}")
+    }
+}
+
+/// Waits until the crawl is over or the user has had enough.
+fn watch(engine: &Engine) -> anyhow::Result<()> {
+    let stop = super::stop_requests()?;
+    let mut progress = Progress::new(None);
+    while engine.wait(PERIOD).is_none() && stop.try_recv().is_err() {
+        let snapshot = engine.snapshot();
+        progress.show(&snapshot.report, snapshot.queued_urls);
+    }
+    progress.finish();
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! `peercrawl demo`: a built-in web and peers that crawl it, all on this machine.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use peercrawl::crawl::CrawlDefinition;
+use peercrawl::demo::fleet::Fleet;
+use peercrawl::demo::web::{Web, WebSpec};
+use peercrawl::report::Report;
+use serde::Serialize;
+
+use super::progress::{PERIOD, Progress, summary};
+use super::{SettingsArguments, log_from};
+
+/// Hosts of the built-in web for each peer, unless the user says otherwise.
+const HOSTS_PER_PEER: u32 = 50;
+
+/// The arguments.
+#[derive(Args)]
+pub struct Demo {
+    /// How many peers
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
+    peers: u8,
+    /// How many hosts the built-in web has [default: 50 for each peer]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
+    hosts: Option<u32>,
+    /// How many pages it has in all
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(3..))]
+    pages: u32,
+    /// Another number, another web
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Show no window
+    #[arg(long)]
+    headless: bool,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    settings: SettingsArguments,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct DemoReport {
+    #[serde(flatten)]
+    report: Report,
+    peers: Vec<Report>,
+    reachable: u64,
+    fetched_twice: u64,
+}
+
+impl Demo {
+    /// Runs the demo.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        log_from("warn");
+        // The demo is the same on every machine: the user's own file has no part in it.
+        let mut settings = self.settings.layers(None).read()?;
+        settings.network.allow_private = true;
+        let hosts = self
+            .hosts
+            .unwrap_or(HOSTS_PER_PEER * u32::from(self.peers))
+            .min(self.pages / 3);
+        let web = Web::start(WebSpec::new(hosts, self.pages, self.seed));
+        let web = Arc::new(web.context("cannot start the built-in web")?);
+        let truth = web.truth();
+        settings.crawl.seeds = web.seeds();
+        let definition = CrawlDefinition::from_settings(&settings.crawl);
+
+        let stop = super::stop_requests()?;
+        let mut fleet =
+            Fleet::start(self.peers, &settings, &web).context("cannot start the peers' threads")?;
+        fleet.begin(definition)?;
+        let mut progress = Progress::new(Some(truth.reachable));
+        let mut is_stopped = false;
+        while !is_stopped && !fleet.wait(PERIOD) {
+            let snapshots = fleet.engines().iter().map(|engine| engine.snapshot());
+            let waiting = snapshots.map(|snapshot| snapshot.queued_urls).sum();
+            progress.show(&Report::sum(&fleet.reports()), waiting);
+            is_stopped = stop.try_recv().is_ok();
+        }
+        progress.finish();
+        let peers = fleet.shutdown();
+        let report = DemoReport {
+            report: Report::sum(&peers),
+            peers,
+            reachable: truth.reachable,
+            fetched_twice: web.log().fetched_twice,
+        };
+        self.print(&report, &web)?;
+        if report.report.pages == 0 {
+            bail!("no page of the built-in web could be fetched");
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn print(&self, report: &DemoReport, web: &Web) -> anyhow::Result<()> {
+        if self.json {
+            println!("{}", serde_json::to_string(report)?);
+            return Ok(());
+        }
+        print!("{}", summary(&report.report));
+        let log = web.log();
+        println!(
+            "The built-in web has {} pages that can be reached. It was asked {} times; it served \
+             {} pages twice, {} against its robots rules, {} that do not exist.",
+            report.reachable,
+            log.requests,
+            log.fetched_twice,
+            log.robots_violations,
+            log.phantom_hits + log.unknown_hits + log.trap_hits,
+        );
+        Ok(())
+    }
+}

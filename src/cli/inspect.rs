@@ -1,0 +1,138 @@
+//! `peercrawl inspect`: what the crawler makes of a page, a robots.txt or a URL.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context;
+use clap::Subcommand;
+use peercrawl::canonical::{CanonicalForm, CanonicalUrl};
+use peercrawl::config::Settings;
+use peercrawl::crawl::{CrawlDefinition, rules};
+use peercrawl::distribution::Key;
+use peercrawl::extractor::LinkScanner;
+use peercrawl::guard;
+use peercrawl::preprocessor::DomainClassifier;
+use peercrawl::robots::Robots;
+use url::Url;
+
+use super::SettingsArguments;
+
+/// The arguments.
+#[derive(Subcommand)]
+pub enum Inspect {
+    /// The links of a page, one canonical URL a line
+    Links {
+        /// A file with the page's HTML
+        file: PathBuf,
+        /// The page's own URL
+        #[arg(long, value_name = "URL")]
+        base: String,
+        #[command(flatten)]
+        settings: SettingsArguments,
+    },
+    /// Whether a robots.txt allows URLs
+    Robots {
+        /// The robots.txt
+        file: PathBuf,
+        /// The crawler's product token
+        #[arg(long, value_name = "NAME")]
+        agent: String,
+        /// The URLs to judge
+        #[arg(required = true, value_name = "URL")]
+        urls: Vec<String>,
+    },
+    /// The canonical form and key of a URL, and why it would be refused, if it would
+    Url {
+        /// The URL
+        url: String,
+        #[command(flatten)]
+        settings: SettingsArguments,
+    },
+}
+
+impl Inspect {
+    /// Inspects.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Links {
+                file,
+                base,
+                settings,
+            } => links(&file, &base, &settings.read()?)?,
+            Self::Robots { file, agent, urls } => robots(&file, &agent, &urls)?,
+            Self::Url { url, settings } => inspect_url(&url, &settings.read()?),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
+    std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))
+}
+
+fn links(file: &Path, base: &str, settings: &Settings) -> anyhow::Result<()> {
+    let body = read(file)?;
+    let page = Url::parse(base).with_context(|| format!("--base {base}"))?;
+    let form = CanonicalForm::new(&settings.crawl.session_ids);
+    let mut scanner = LinkScanner::new(&settings.politeness.agent);
+    let found = scanner.scan(&body, None, &page);
+    let mut printed = HashSet::new();
+    for link in found.links().filter_map(|link| form.of(link).ok()) {
+        if printed.insert(link.to_string()) {
+            println!("{link}");
+        }
+    }
+    Ok(())
+}
+
+fn robots(file: &Path, agent: &str, urls: &[String]) -> anyhow::Result<()> {
+    let robots = Robots::parse(&read(file)?, agent);
+    for text in urls {
+        let url = Url::parse(text).with_context(|| text.clone())?;
+        let path = match url.query() {
+            Some(query) => format!("{}?{query}", url.path()),
+            None => url.path().to_owned(),
+        };
+        let verdict = match robots.is_allowed(&path) {
+            true => "allowed",
+            false => "disallowed",
+        };
+        println!("{verdict}\t{text}");
+    }
+    Ok(())
+}
+
+fn inspect_url(text: &str, settings: &Settings) {
+    match CanonicalForm::new(&settings.crawl.session_ids).parse(text) {
+        Ok(url) => {
+            println!("canonical\t{url}");
+            println!("host\t{}", url.host());
+            println!("key\t{:016x}", Key::of_host(url.host()).0);
+            if let Some(why) = refusal(&url, settings) {
+                println!("refused\t{why}");
+            }
+        }
+        Err(why) => println!("refused\t{why}"),
+    }
+}
+
+/// Why the URL would not be fetched, as far as the URL alone tells.
+fn refusal(url: &CanonicalUrl, settings: &Settings) -> Option<String> {
+    let bounds = CrawlDefinition::from_settings(&settings.crawl).bounds;
+    if let Some(trap) = rules::url_trap(url, &bounds) {
+        return Some(format!("it looks like a trap: {}", trap.name()));
+    }
+    if DomainClassifier::new(0, &settings.crawl.blocked_sites).is_blocked(url.host()) {
+        return Some("its host is on the block list".into());
+    }
+    let bare = url.host().trim_start_matches('[').trim_end_matches(']');
+    let address = bare.parse::<IpAddr>().ok();
+    if address.is_some_and(|address| !guard::is_public(address)) {
+        let is_refused = !settings.network.allow_private;
+        return is_refused.then(|| format!("{bare} is not a public address"));
+    }
+    let port = url.port();
+    (!settings.network.ports.contains(&port)).then(|| format!("port {port} is not on the list"))
+}

@@ -1,0 +1,151 @@
+//! The command line: what a person or a script can ask the program to do.
+//!
+//! Each command is a file here. A command that did its job ends with status 0, one that
+//! could not with 1; wrong usage and a bad config end with 2, and say where.
+//!
+//! - [`crawl`]: one crawl on this machine alone
+//! - [`demo`]: everything on this machine, with a built-in web
+//! - [`inspect`]: what the crawler makes of a page, a robots.txt or a URL
+//! - [`run`]: one peer without a window
+//! - [`progress`]: the line that shows how it goes
+
+mod crawl;
+mod demo;
+mod inspect;
+mod progress;
+mod run;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context;
+use clap::{Args, Parser, Subcommand};
+use crossbeam_channel::{Receiver, bounded};
+use peercrawl::config::{ConfigError, Layers, Settings};
+use peercrawl::engine::{Engine, Surroundings};
+use peercrawl::resolver::NameService;
+use peercrawl_overlay::{Overlay, PeerId};
+
+/// Donates bandwidth to a decentralised web crawl.
+#[derive(Parser)]
+#[command(version, about, max_term_width = 100)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Crawl a built-in web on this machine, to see everything work with no network
+    Demo(demo::Demo),
+    /// Run one peer without a window, until it is told to stop
+    Run(run::Run),
+    /// Crawl from these addresses, on this machine alone
+    Crawl(crawl::Crawl),
+    /// Show what the crawler makes of a page, a robots.txt or a URL
+    #[command(subcommand)]
+    Inspect(inspect::Inspect),
+}
+
+/// Where settings come from.
+#[derive(Args)]
+struct SettingsArguments {
+    /// A config file, laid over the user's own
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// One setting, such as crawl.max_depth=3; may be given often
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Allow private addresses: short for --set network.allow_private=true
+    #[arg(long)]
+    allow_private: bool,
+}
+
+impl SettingsArguments {
+    fn read(&self) -> Result<Settings, ConfigError> {
+        self.layers(Layers::user_file()).read().map(|mut settings| {
+            settings.network.allow_private |= self.allow_private;
+            settings
+        })
+    }
+
+    fn layers(&self, user: Option<PathBuf>) -> Layers {
+        Layers {
+            user,
+            config: self.config.clone(),
+            flags: self.set.clone(),
+        }
+    }
+}
+
+/// Does what was asked, and says what went wrong if something did.
+pub fn run(arguments: Arguments) -> ExitCode {
+    let result = match arguments.command {
+        Some(Command::Demo(demo)) => demo.run(),
+        Some(Command::Run(run)) => run.run(),
+        Some(Command::Crawl(crawl)) => crawl.run(),
+        Some(Command::Inspect(inspect)) => inspect.run(),
+        None => {
+            eprintln!("This version has no window yet: running headless, as `peercrawl run` does.");
+            run::Run::default().run()
+        }
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("peercrawl: {error:#}");
+        match error.downcast_ref::<ConfigError>() {
+            Some(_) => ExitCode::from(2),
+            None => ExitCode::FAILURE,
+        }
+    })
+}
+
+/// Starts an engine on an overlay.
+fn start(
+    settings: Settings,
+    overlay: Arc<dyn Overlay>,
+    names: Arc<dyn NameService>,
+) -> anyhow::Result<Engine> {
+    // Many connections at once need many files; a system that refuses says so when one
+    // is opened.
+    let _unchanged = rlimit::increase_nofile_limit(1 << 16);
+    let surroundings = Surroundings {
+        settings,
+        overlay,
+        names,
+    };
+    Engine::start(surroundings).context("cannot start the engine's threads")
+}
+
+/// A name for a peer that lives as long as this process.
+fn passing_identity() -> PeerId {
+    let seed = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .unwrap_or_default();
+    let text = format!("{} {}", std::process::id(), seed.as_nanos());
+    PeerId(*blake3::hash(text.as_bytes()).as_bytes())
+}
+
+/// Hears when the user or the system asks the program to stop. A second time, it stops
+/// at once.
+fn stop_requests() -> anyhow::Result<Receiver<()>> {
+    let (sender, receiver) = bounded(1);
+    ctrlc::set_handler(move || {
+        if sender.try_send(()).is_err() {
+            std::process::exit(130);
+        }
+    })
+    .context("cannot listen for Ctrl-C")?;
+    Ok(receiver)
+}
+
+/// Sends log lines to standard error: from `level` up, unless `RUST_LOG` says otherwise.
+fn log_from(level: &str) {
+    let filter = tracing_subscriber::EnvFilter::try_from_default_env()
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .init();
+}

@@ -1,0 +1,85 @@
+//! `peercrawl run`: one peer without a window, until it is told to stop.
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use peercrawl::crawl::CrawlDefinition;
+use peercrawl::engine::Ending;
+use peercrawl::resolver::SystemNames;
+use peercrawl_overlay::Overlay;
+use peercrawl_overlay::memory::MemoryNetwork;
+
+use super::SettingsArguments;
+use super::progress::{PERIOD, Progress, summary};
+
+/// How often there is a log line where there is no terminal.
+const LOG_PERIOD: Duration = Duration::from_secs(10);
+
+/// The arguments.
+#[derive(Args)]
+pub struct Run {
+    #[command(flatten)]
+    settings: SettingsArguments,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Self {
+            settings: SettingsArguments {
+                config: None,
+                set: Vec::new(),
+                allow_private: false,
+            },
+        }
+    }
+}
+
+impl Run {
+    /// Runs a peer.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        super::log_from("info");
+        let settings = self.settings.read()?;
+        let definition = CrawlDefinition::from_settings(&settings.crawl);
+        let overlay = Arc::new(MemoryNetwork::new().join(super::passing_identity()));
+        tracing::info!("peer {}", overlay.me());
+        let stop = super::stop_requests()?;
+        let engine = super::start(settings, overlay, Arc::new(SystemNames))?;
+        engine.begin(definition)?;
+        let is_terminal = std::io::stderr().is_terminal();
+        let mut progress = Progress::new(None);
+        let mut logged = Instant::now();
+        let mut ending = None;
+        while stop.recv_timeout(PERIOD).is_err() {
+            let snapshot = engine.snapshot();
+            if is_terminal {
+                progress.show(&snapshot.report, snapshot.queued_urls);
+            } else if logged.elapsed() >= LOG_PERIOD {
+                logged = Instant::now();
+                tracing::info!(
+                    "{} pages, {} URLs waiting, {} errors",
+                    snapshot.report.pages,
+                    snapshot.queued_urls,
+                    snapshot.report.errors_in_all()
+                );
+            }
+            if ending.is_none() {
+                ending = engine.wait(Duration::ZERO);
+                match ending {
+                    Some(Ending::Complete) => tracing::info!("nothing is left to fetch"),
+                    Some(Ending::MaxPages) => tracing::info!("fetched as many pages as allowed"),
+                    Some(Ending::OutOfPatience) => {
+                        tracing::info!("gave up hosts that asked to wait");
+                    }
+                    None => {}
+                }
+            }
+        }
+        progress.finish();
+        tracing::info!("stopping");
+        print!("{}", summary(&engine.shutdown()));
+        Ok(ExitCode::SUCCESS)
+    }
+}

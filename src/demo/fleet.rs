@@ -1,0 +1,130 @@
+//! The peers of a demo: N engines in this process, on one overlay.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use std::{io, thread};
+
+use peercrawl_overlay::PeerId;
+use peercrawl_overlay::memory::MemoryNetwork;
+
+use super::web::Web;
+use crate::config::Settings;
+use crate::crawl::CrawlDefinition;
+use crate::engine::{CrawlError, Engine, Surroundings};
+use crate::report::Report;
+use crate::resolver::NameService;
+
+/// How long the end of the crawl may go unnoticed.
+const POLL: Duration = Duration::from_millis(2);
+
+/// See the module.
+pub struct Fleet {
+    engines: Vec<Engine>,
+    begun: Instant,
+}
+
+/// The names of the built-in web.
+pub struct WebNames(pub Arc<Web>);
+
+impl NameService for WebNames {
+    fn look_up(&self, host: &str) -> io::Result<Vec<IpAddr>> {
+        let address = self.0.address_of(host);
+        let missing = || io::Error::new(io::ErrorKind::NotFound, "no such host in the demo");
+        address.map(|address| vec![address]).ok_or_else(missing)
+    }
+}
+
+impl Fleet {
+    /// Starts so many peers.
+    pub fn start(peers: u8, settings: &Settings, web: &Arc<Web>) -> io::Result<Self> {
+        let network = MemoryNetwork::new();
+        let overlays: Vec<_> = (1..=peers)
+            .map(|number| Arc::new(network.join(PeerId(*blake3::hash(&[number]).as_bytes()))))
+            .collect();
+        let engines = overlays.into_iter().map(|overlay| {
+            Engine::start(Surroundings {
+                settings: settings.clone(),
+                overlay,
+                names: Arc::new(WebNames(web.clone())),
+            })
+        });
+        Ok(Self {
+            engines: engines.collect::<io::Result<_>>()?,
+            begun: Instant::now(),
+        })
+    }
+
+    /// Begins a crawl, once all peers agree on who owns what.
+    pub fn begin(&mut self, definition: CrawlDefinition) -> Result<(), CrawlError> {
+        while !self.agrees() {
+            thread::sleep(POLL);
+        }
+        self.begun = Instant::now();
+        match self.engines.first() {
+            Some(engine) => engine.begin(definition).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether every peer counts as many members as there are peers.
+    fn agrees(&self) -> bool {
+        let count = self.engines.len();
+        self.engines.iter().all(|engine| engine.owners() == count)
+    }
+
+    /// Whether the crawl is over: nothing is outstanding anywhere, or what is will not
+    /// be fetched within the crawl's patience and is given up.
+    pub fn is_done(&self) -> bool {
+        // A URL that is handed on is outstanding at its sender until its receiver has
+        // stored it, so looking twice with nothing done in between leaves no gap.
+        let before = self.pages();
+        let is_idle = || self.engines.iter().all(|engine| engine.outstanding() == 0);
+        if is_idle() && is_idle() && self.pages() == before {
+            return true;
+        }
+        let is_stuck = |engine: &Engine| engine.outstanding() == 0 || engine.is_out_of_patience();
+        if self.engines.iter().all(is_stuck) {
+            self.engines.iter().for_each(Engine::give_up_waiting);
+        }
+        false
+    }
+
+    fn pages(&self) -> u64 {
+        let done = |report: Report| report.pages + report.urls.discovered + report.urls.duplicate;
+        self.reports().into_iter().map(done).sum()
+    }
+
+    /// Waits until the crawl is over, or for `limit`; tells whether it is.
+    pub fn wait(&self, limit: Duration) -> bool {
+        let until = Instant::now() + limit;
+        while !self.is_done() {
+            if Instant::now() >= until {
+                return false;
+            }
+            thread::sleep(POLL);
+        }
+        true
+    }
+
+    /// The engines, the first one first.
+    pub fn engines(&self) -> &[Engine] {
+        &self.engines
+    }
+
+    /// What each peer has done so far.
+    pub fn reports(&self) -> Vec<Report> {
+        self.engines.iter().map(Engine::report).collect()
+    }
+
+    /// Ends all peers, and tells what each has done since the crawl began.
+    pub fn shutdown(self) -> Vec<Report> {
+        let elapsed = self.begun.elapsed();
+        let reports = self.engines.into_iter().map(|engine| {
+            let mut report = engine.shutdown();
+            report.set_elapsed(elapsed);
+            report
+        });
+        reports.collect()
+    }
+}
