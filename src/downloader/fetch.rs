@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use ureq::http::{HeaderMap, HeaderName, header};
 
 use super::connection::{Connection, Dialer, TlsError};
-use super::socket::ConnectError;
+use super::socket::{BrokenOff, ConnectError};
 use crate::counters::ErrorKind;
 
 /// What a server answered.
@@ -145,11 +145,12 @@ impl Fetcher {
 
 /// Whether an error is what a connection that was closed meanwhile looks like.
 fn is_stale(error: &ureq::Error) -> bool {
-    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
-    matches!(error, ureq::Error::Io(error) if matches!(
-        error.kind(),
-        BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof
-    ))
+    use io::ErrorKind::{BrokenPipe, UnexpectedEof};
+    match error {
+        ureq::Error::Io(error) => matches!(error.kind(), BrokenPipe | UnexpectedEof),
+        ureq::Error::Other(inner) => inner.is::<BrokenOff>(),
+        _ => false,
+    }
 }
 
 /// A header as text, whatever bytes it holds.

@@ -1,10 +1,11 @@
 //! TCP below `ureq`: connects, with the address guard at that very moment, and moves
 //! bytes with as few system calls as will do.
 //!
-//! `ureq` brings a transport of its own. This one differs in three ways: it refuses
+//! `ureq` brings a transport of its own. This one differs in four ways: it refuses
 //! addresses that the guard refuses, whatever the resolver said; it sets a socket's
-//! time limits only when they have changed enough to matter; and it looks whether an
-//! idle connection is still good with one system call.
+//! time limits only when they have changed enough to matter; it looks whether an idle
+//! connection is still good with one system call; and it does not let a reset pass for
+//! the end of a body (`docs/decisions/0003-ureq.md`).
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -34,6 +35,12 @@ pub enum ConnectError {
     #[error("no address to connect to")]
     NoAddress,
 }
+
+/// The server broke the connection off. `ureq` takes a plain "connection reset" in the
+/// middle of a body for its end, and a body without a length would be cut in silence.
+#[derive(Debug, thiserror::Error)]
+#[error("the server broke off the connection: {0}")]
+pub struct BrokenOff(io::Error);
 
 /// Makes [`Socket`]s, and can cut all that are open.
 #[derive(Debug)]
@@ -154,6 +161,9 @@ fn with_room(wanted: Option<Duration>) -> Option<Duration> {
 fn in_time<T>(result: io::Result<T>, timeout: NextTimeout) -> Result<T, Error> {
     result.map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::Timeout(timeout.reason),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted => {
+            Error::Other(Box::new(BrokenOff(error)))
+        }
         _ => Error::Io(error),
     })
 }
