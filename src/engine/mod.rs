@@ -32,6 +32,7 @@ use crate::config::Settings;
 use crate::counters::Counters;
 use crate::crawl::{CrawlDefinition, CrawlId, Crawls};
 use crate::crawl_jobs::{CrawlJobs, Phase, SiteRecordError};
+use crate::distribution::Ownership;
 use crate::downloader::connection::Dialer;
 use crate::handing_on::Outbox;
 use crate::preprocessor::{Preprocessor, Pressure};
@@ -193,6 +194,16 @@ impl Engine {
         let ownership = self.range.ownership.load();
         let members = ownership.members().iter();
         members.filter(|member| member.capacity > 0).count()
+    }
+
+    /// Who owns what, as this peer sees it.
+    pub fn ownership(&self) -> Arc<Ownership> {
+        self.range.ownership.load_full()
+    }
+
+    /// URLs that wait for their owners' receipts.
+    pub fn handing_on(&self) -> u64 {
+        self.outbox.len() as u64
     }
 
     /// Stops or resumes fetching; what is under way goes on.

@@ -1,0 +1,56 @@
+//! Engines for tests, on webs of their own.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use peercrawl::config::Settings;
+use peercrawl::crawl::CrawlDefinition;
+use peercrawl::demo::fleet::WebNames;
+use peercrawl::demo::web::{Web, WebSpec};
+use peercrawl::engine::{Engine, Surroundings};
+use peercrawl_overlay::PeerId;
+use peercrawl_overlay::memory::MemoryNetwork;
+
+/// Nothing here takes longer, on the slowest machine that builds this.
+pub const DEADLINE: Duration = Duration::from_secs(120);
+
+/// A web that is up until it is dropped.
+pub fn web(spec: WebSpec) -> Arc<Web> {
+    Arc::new(Web::start(spec).unwrap())
+}
+
+/// Settings for a web on this machine.
+pub fn settings() -> Settings {
+    let mut settings = Settings::default();
+    settings.network.allow_private = true;
+    settings.threads.downloaders = 8;
+    settings.threads.extractors = 2;
+    settings.politeness.private_backoff_ms = 10;
+    settings
+}
+
+/// A peer on this network, for this web.
+pub fn engine(settings: &Settings, network: &MemoryNetwork, peer: u8, web: &Arc<Web>) -> Engine {
+    let surroundings = Surroundings {
+        settings: settings.clone(),
+        overlay: Arc::new(network.join(PeerId::repeat(peer))),
+        names: Arc::new(WebNames(web.clone())),
+    };
+    Engine::start(surroundings).unwrap()
+}
+
+/// The crawl of the whole web.
+pub fn whole(web: &Web, settings: &Settings) -> CrawlDefinition {
+    let mut crawl = settings.crawl.clone();
+    crawl.seeds = web.seeds();
+    CrawlDefinition::from_settings(&crawl)
+}
+
+/// Waits for a condition, and fails if it does not come true in time.
+pub fn wait_until(what: &str, mut is_true: impl FnMut() -> bool) {
+    let until = Instant::now() + DEADLINE;
+    while !is_true() {
+        assert!(Instant::now() < until, "waited in vain: {what}");
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,124 @@
+//! Several peers, one web: URLs and claims reach their owners, and a site can move.
+
+use peercrawl::demo::web::WebSpec;
+use peercrawl::distribution::{Key, Owner, Ownership};
+use peercrawl::engine::Engine;
+use peercrawl::report::Report;
+use peercrawl_overlay::memory::MemoryNetwork;
+
+use crate::crawling::{assert_covered, assert_exact};
+use crate::crew::{engine, settings, wait_until, web, whole};
+
+/// Whether no engine has anything left. Looks twice, because a URL in a message is
+/// outstanding at its sender until its receiver has stored it.
+fn all_done(engines: &[&Engine]) -> bool {
+    let done = || engines.iter().all(|engine| engine.outstanding() == 0);
+    let links = || -> u64 { engines.iter().map(|e| e.report().urls.discovered).sum() };
+    let before = links();
+    done() && done() && links() == before
+}
+
+fn two_peers_crawl(network: MemoryNetwork) -> [Report; 2] {
+    let web = web(WebSpec::new(30, 900, 11));
+    let mut settings = settings();
+    settings.handing_on.resend_ms = 50;
+    settings.handing_on.flush_ms = 5;
+    let first = engine(&settings, &network, 1, &web);
+    let second = engine(&settings, &network, 2, &web);
+    wait_until("both see both", || {
+        first.owners() == 2 && second.owners() == 2
+    });
+    first.begin(whole(&web, &settings)).unwrap();
+    wait_until("the end of the crawl", || all_done(&[&first, &second]));
+    let reports = [first.shutdown(), second.shutdown()];
+    assert_exact(&web, &Report::sum(&reports));
+    reports
+}
+
+#[test]
+fn two_peers_share_a_web_and_know_each_others_duplicates() {
+    for report in two_peers_crawl(MemoryNetwork::new()) {
+        assert!(report.pages > 200, "a fair share: {}", report.pages);
+        assert!(report.urls.out_of_range > 0, "URLs were handed on");
+        assert!(report.content.duplicate > 0, "claims were answered");
+    }
+}
+
+#[test]
+fn a_network_that_loses_every_third_message_loses_no_url() {
+    two_peers_crawl(MemoryNetwork::losing_every(3));
+}
+
+/// A second peer joins in the middle of a crawl; the sites that are now its own are
+/// frozen at the first and thawed at the second, as bytes. Nothing is lost, and nothing
+/// is fetched twice.
+#[test]
+fn a_site_moves_in_the_middle_of_a_crawl() {
+    let web = web(WebSpec::new(12, 1_200, 21));
+    let network = MemoryNetwork::new();
+    let settings = settings();
+    let definition = whole(&web, &settings);
+    let first = engine(&settings, &network, 1, &web);
+    first.begin(definition.clone()).unwrap();
+    wait_until("the middle of the crawl", || first.report().pages > 200);
+
+    let second = engine(&settings, &network, 2, &web);
+    second.set_paused(true);
+    wait_until("both see both", || {
+        first.owners() == 2 && second.owners() == 2
+    });
+    second.begin(definition).unwrap();
+    let now = second.ownership();
+    let mut moved = 0;
+    for host in hosts(&web.truth().urls()) {
+        if now.owner(Key::of_host(&host)) == Owner::Me
+            && let Some(bytes) = first.freeze(&host)
+        {
+            second.thaw(&bytes.unwrap()).unwrap();
+            moved += 1;
+        }
+    }
+    assert!(moved > 0, "no site moved");
+    assert!(
+        first.report().pages < 1_200,
+        "it was the middle of the crawl"
+    );
+    second.set_paused(false);
+    wait_until("the end of the crawl", || all_done(&[&first, &second]));
+
+    let reports = [first.shutdown(), second.shutdown()];
+    assert!(
+        reports[1].pages > 0,
+        "the second peer went on where the first had been"
+    );
+    // Contents that the first peer saw while it was alone are not the second's to know.
+    assert_covered(&web, &Report::sum(&reports));
+}
+
+fn hosts(urls: &[String]) -> std::collections::BTreeSet<String> {
+    let host = |url: &String| url::Url::parse(url).unwrap().host_str().unwrap().to_owned();
+    urls.iter().map(host).collect()
+}
+
+#[test]
+fn a_peer_whose_range_nobody_has_keeps_its_urls() {
+    let web = web(WebSpec::new(10, 200, 2));
+    let mut settings = settings();
+    settings.distribution.kind = peercrawl::config::DistributionChoice::Static;
+    settings.distribution.peers = 2;
+    let first = engine(&settings, &MemoryNetwork::new(), 1, &web);
+    first.begin(whole(&web, &settings)).unwrap();
+    wait_until("nothing but the outbox is left", || {
+        let report = first.report();
+        report.pages > 0
+            && report.urls.out_of_range > 0
+            && first.outstanding() == first.handing_on()
+    });
+    let ownership: std::sync::Arc<Ownership> = first.ownership();
+    let mine = |host: &String| ownership.owner(Key::of_host(host)) == Owner::Me;
+    let truth = web.truth();
+    assert!(hosts(&web.unserved(&truth)).iter().any(|host| !mine(host)));
+    let report = first.shutdown();
+    assert_eq!(web.log().fetched_twice, 0);
+    assert!(report.pages < truth.reachable);
+}
