@@ -1,4 +1,37 @@
 //! PeerCrawl: a volunteer's share of a decentralised web crawl.
+//!
+//! # The life of a URL
+//!
+//! A URL is met: on a page, as a seed, in a redirect, or in a message from another peer.
+//! [`canonical`] gives it its one spelling; with its crawl and its depth it is a
+//! [`record`]. From here on it passes thirteen blocks, each in a room of its own name:
+//!
+//! 1. [`url_range_validator`] (5) turns away what the [`crawl`] does not want, and asks
+//!    the [`distribution`] whose it is. Another peer's? Then [`handing_on`] keeps it in
+//!    the outbox until its owner has stored it.
+//! 2. [`preprocessor`] (1) takes ours in: it finds the host's site, drops what the site
+//!    has seen ([`seen_urls`], 13), and turns away what there is no room for.
+//! 3. [`crawl_jobs`] (2) keeps it in its site's queue until the site's time has come,
+//!    which [`politeness`] decides. [`resolver`] has looked its name up, [`guard`] its
+//!    address.
+//! 4. [`downloader`] (3) leases the site, has its [`robots`] rules, and fetches the
+//!    [`page`].
+//! 5. [`page_duplication`] (8) takes the page's [`fingerprint`].
+//!    [`content_range_validator`] (6) says whose it is: ours is decided at once by
+//!    [`content_processor`] (7) and [`seen_content`] (12); for another peer's the page
+//!    waits in [`processing_queue`] (10) until that peer's remote interface (9) has
+//!    answered. A duplicate ends here.
+//! 6. [`pending_queue`] (11) feeds [`extractor`] (4), which reads the page's links: each
+//!    of them is a URL that is met.
+//!
+//! Every queue and channel on this way is bounded, and pressure goes upstream. A URL is
+//! outstanding from step 2 to the end of step 6; a crawl is over when none is.
+//!
+//! [`engine`] wires the blocks and runs their threads, [`config`] is what a user may
+//! change, [`counters`] and [`report`] tell what has been done, and [`demo`] is a web on
+//! this machine to try it all on. Peers are reached through the `Overlay` trait of the
+//! crate `peercrawl-overlay`, by [`message`]s; nothing here knows which overlay it is.
+
 pub mod canonical;
 pub mod clock;
 pub mod config;

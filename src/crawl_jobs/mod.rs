@@ -329,7 +329,7 @@ impl CrawlJobs {
         let mut ready = self.ready.lock();
         Activity {
             leased: ready.leased,
-            waiting: ready.order.len(),
+            waiting: ready.order.hosts(),
             next_ms: ready.order.next_ms(),
         }
     }

@@ -154,7 +154,7 @@ impl<T> ReadyOrder<T> {
     }
 
     /// Hosts that wait.
-    pub fn len(&self) -> usize {
+    pub fn hosts(&self) -> usize {
         self.hosts
     }
 
@@ -266,7 +266,7 @@ mod tests {
                         rests.insert(group, now + time);
                     }
                 }
-                prop_assert_eq!(order.len(), waiting.len());
+                prop_assert_eq!(order.hosts(), waiting.len());
             }
         }
     }

@@ -4,9 +4,10 @@
 //! the threads; the [`Engine`] it gives back serves the window, the command line, the
 //! tests and the benchmarks alike. [`Engine::shutdown`] ends and joins every thread.
 //!
-//! - [`wiring`]: how the blocks are connected
-//! - [`intake`]: the threads that take in what other peers send
-//! - [`housekeeping`]: snapshots, idle connections, overflow
+//! - `wiring`: how the blocks are connected
+//! - `intake`: the threads that take in what other peers send
+//! - `housekeeping`: snapshots, idle connections, overflow
+//! - `members`: what peers say about themselves, and who owns what by it
 //! - [`snapshot`]: what there is to look at
 
 mod housekeeping;

@@ -1,5 +1,11 @@
 //! What a user of the crawler would see, over its public interface.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    reason = "a panic is how a test fails"
+)]
+
 mod crawling;
 mod crew;
 mod links;
