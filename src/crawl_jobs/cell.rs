@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use super::Site;
 use crate::clock::Millis;
 use crate::counters::ErrorKind;
-use crate::downloader::Connection;
+use crate::downloader::Kept;
 
 /// Where a site stands. Every change happens under the site's lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,9 +56,7 @@ pub struct SiteState {
     /// Where its name leads; none before the first look-up.
     pub addresses: Option<Addresses>,
     /// Its open connection, while nobody fetches over it.
-    pub connection: Option<Connection>,
-    /// When the connection was last used.
-    pub connection_used_ms: Millis,
+    pub connection: Option<Kept>,
     /// How the host failed last, if it has not answered since.
     pub failing: Option<ErrorKind>,
     /// Whether somebody waits to freeze it: no new lease begins.
@@ -75,7 +73,6 @@ impl SiteCell {
                 phase: Phase::Idle,
                 addresses: None,
                 connection: None,
-                connection_used_ms: 0,
                 failing: None,
                 is_freezing: false,
             }),

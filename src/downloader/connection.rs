@@ -5,9 +5,10 @@
 //! addresses and no others; all agents share one connector, and with it one TLS
 //! configuration.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -176,10 +177,24 @@ impl Resolver for SiteAddresses {
 
 /// The connections that are kept while nobody fetches over them: the oldest are closed
 /// when there are too many, or when they have been idle too long.
+///
+/// A connection that is kept is in its site's hands, and has one entry here, under the
+/// ticket that both share.
 pub struct IdleConnections {
     most: usize,
     idle_ms: u64,
-    kept: Mutex<VecDeque<(Millis, Weak<SiteCell>)>>,
+    tickets: AtomicU64,
+    kept: Mutex<BTreeMap<Ticket, (Millis, Weak<SiteCell>)>>,
+}
+
+/// Names a connection while it is kept; later ones are greater.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(u64);
+
+/// A connection while it is kept.
+pub struct Kept {
+    connection: Connection,
+    ticket: Ticket,
 }
 
 impl IdleConnections {
@@ -188,40 +203,56 @@ impl IdleConnections {
         Self {
             most,
             idle_ms: idle_secs * 1_000,
+            tickets: AtomicU64::new(0),
             kept: Mutex::default(),
         }
     }
 
-    /// A site has put its connection down. Returns sites whose connection may be too
-    /// much by now; call [`IdleConnections::close`] for them with no site locked.
-    pub fn keep(&self, cell: &Arc<SiteCell>, now_ms: Millis) -> Vec<Weak<SiteCell>> {
-        let mut kept = self.kept.lock();
-        kept.push_back((now_ms, Arc::downgrade(cell)));
-        let excess = kept.len().saturating_sub(self.most);
-        kept.drain(..excess).map(|(_, cell)| cell).collect()
+    /// Keeps a site's connection until it is wanted again.
+    pub fn keep(&self, cell: &Arc<SiteCell>, connection: Connection, now_ms: Millis) -> Kept {
+        let ticket = Ticket(self.tickets.fetch_add(1, Relaxed));
+        let entry = (now_ms, Arc::downgrade(cell));
+        self.kept.lock().insert(ticket, entry);
+        Kept { connection, ticket }
+    }
+
+    /// Gives a connection back that was kept.
+    pub fn take(&self, kept: Kept) -> Connection {
+        self.kept.lock().remove(&kept.ticket);
+        kept.connection
+    }
+
+    /// Closes the oldest while there are too many. No site may be locked meanwhile.
+    pub fn trim(&self) {
+        let excess: Vec<_> = {
+            let mut kept = self.kept.lock();
+            let count = kept.len().saturating_sub(self.most);
+            std::iter::from_fn(|| kept.pop_first())
+                .take(count)
+                .collect()
+        };
+        excess.into_iter().for_each(Self::close);
     }
 
     /// Closes what has been idle too long; to be called now and then.
     pub fn sweep(&self, now_ms: Millis) {
         let old: Vec<_> = {
             let mut kept = self.kept.lock();
-            let count = kept.partition_point(|&(used_ms, _)| used_ms + self.idle_ms <= now_ms);
-            kept.drain(..count).collect()
+            let is_old = |used_ms: Millis| used_ms + self.idle_ms <= now_ms;
+            std::iter::from_fn(|| {
+                let first = kept.first_entry()?;
+                is_old(first.get().0).then(|| first.remove_entry())
+            })
+            .collect()
         };
-        for (used_ms, cell) in old {
-            Self::close(&cell, used_ms);
-        }
+        old.into_iter().for_each(Self::close);
     }
 
-    /// Closes a site's connection unless it was used after `used_ms`.
-    pub fn close(cell: &Weak<SiteCell>, used_ms: Millis) {
+    /// Closes a site's connection, unless it has been used again meanwhile.
+    fn close((ticket, (_, cell)): (Ticket, (Millis, Weak<SiteCell>))) {
         if let Some(cell) = cell.upgrade() {
-            let mut state = cell.lock();
-            if state.connection_used_ms <= used_ms {
-                let closed = state.connection.take();
-                drop(state);
-                drop(closed);
-            }
+            let closed = cell.lock().connection.take_if(|kept| kept.ticket == ticket);
+            drop(closed);
         }
     }
 }

@@ -20,6 +20,6 @@ pub mod robots_fetch;
 pub mod socket;
 pub mod worker;
 
-pub use connection::{Connection, IdleConnections};
+pub use connection::{Connection, IdleConnections, Kept};
 pub use fetch::{Answer, FetchError, Fetcher};
 pub use worker::Downloader;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use url::Url;
 
-use super::connection::{Connection, IdleConnections};
+use super::connection::{Connection, IdleConnections, Kept};
 use super::decode::{DecodeError, decode};
 use super::fetch::{Answer, BodyLimit, FetchError, Fetcher};
 use super::robots_fetch::{RobotsFetch, RobotsOutcome};
@@ -100,17 +100,19 @@ impl Downloader {
             TurnedAway::Refused => self.counters.blocked_port.add(1),
         };
         let (task, unfinished) = self.jobs.next_task(&mut state, refuses, turned_away);
-        let connection = state.connection.take();
-        let at_hand = |lease| AtHand {
+        let at_hand = |lease, kept: Option<Kept>| AtHand {
             lease,
-            connection: connection
-                .unwrap_or_else(|| self.fetcher.dialer.connection(addresses.allowed.clone())),
+            connection: match kept {
+                Some(kept) => self.idle.take(kept),
+                None => self.fetcher.dialer.connection(addresses.allowed.clone()),
+            },
             is_public: addresses.is_public,
         };
         match (task, unfinished) {
             (Task::Robots { origin }, _) => {
+                let kept = state.connection.take();
                 drop(state);
-                self.fetch_robots(at_hand(lease), &origin);
+                self.fetch_robots(at_hand(lease, kept), &origin);
             }
             (Task::Page(job), Some(unfinished)) => {
                 let Some(crawl) = self.crawls.get(job.record.crawl) else {
@@ -121,6 +123,7 @@ impl Downloader {
                 };
                 match crawl.budget.reserve() {
                     Some(reservation) => {
+                        let kept = state.connection.take();
                         drop(state);
                         let fetch = PageFetch {
                             job,
@@ -128,7 +131,7 @@ impl Downloader {
                             unfinished,
                             reservation,
                         };
-                        self.fetch_page(at_hand(lease), fetch);
+                        self.fetch_page(at_hand(lease, kept), fetch);
                     }
                     None => {
                         self.jobs.push_again(&mut state, job, unfinished);
@@ -315,18 +318,11 @@ impl Downloader {
         };
         let keeps = connection.was_used && self.settings.network.idle_connections > 0;
         let mut state = cell.lock();
-        if keeps {
-            state.connection = Some(connection);
-            state.connection_used_ms = now_ms;
-        }
+        state.connection = keeps.then(|| self.idle.keep(&cell, connection, now_ms));
         update(&mut state, courtesy, now_ms);
         self.jobs.settle(lease, &mut state);
         drop(state);
-        if keeps {
-            for excess in self.idle.keep(&cell, now_ms) {
-                IdleConnections::close(&excess, now_ms.saturating_sub(1));
-            }
-        }
+        self.idle.trim();
     }
 
     fn take_answer(&self, fetch: PageFetch, answer: Answer) {

@@ -199,3 +199,128 @@ impl Preprocessor {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::canonical::CanonicalForm;
+    use crate::clock::Clock;
+    use crate::crawl::{CrawlDefinition, Crawls};
+    use crate::resolver::ResolveQueue;
+
+    struct Door {
+        preprocessor: Preprocessor,
+        crawl: Arc<Crawl>,
+        counters: Arc<Counters>,
+        jobs: Arc<CrawlJobs>,
+    }
+
+    fn door(change: impl FnOnce(&mut config::Settings)) -> Door {
+        let mut settings = config::Settings::default();
+        change(&mut settings);
+        let counters = Arc::new(Counters::default());
+        let resolve = Arc::new(ResolveQueue::default());
+        let jobs = CrawlJobs::new(Clock::start(), counters.clone(), resolve, false);
+        let jobs = Arc::new(jobs);
+        let definition = CrawlDefinition::from_settings(&settings.crawl);
+        let form = CanonicalForm::new(&[]);
+        Door {
+            preprocessor: Preprocessor::new(&settings, jobs.clone(), counters.clone()),
+            crawl: Crawls::default().add(definition, &form).unwrap(),
+            counters,
+            jobs,
+        }
+    }
+
+    impl Door {
+        fn knock(&self, url: &str) -> Admission {
+            let url = CanonicalForm::new(&[]).parse(url).unwrap();
+            let candidate = Candidate {
+                key: Key::of_host(url.host()),
+                fingerprint: url_fingerprint(url.as_str()),
+                record: UrlRecord {
+                    url,
+                    crawl: self.crawl.definition.id(),
+                    depth: 1,
+                    redirects: 0,
+                    from: None,
+                },
+            };
+            let mut admission = None;
+            self.preprocessor
+                .admit(&self.crawl, [candidate], |a| admission = Some(a));
+            admission.unwrap()
+        }
+    }
+
+    #[test]
+    fn endless_queries_on_one_path_are_a_trap() {
+        let door = door(|settings| settings.crawl.max_queries_per_path = 3);
+        for number in 0..3 {
+            let url = format!("http://a.example/list?page={number}");
+            assert_eq!(door.knock(&url), Admission::Queued);
+        }
+        assert_eq!(
+            door.knock("http://a.example/list?page=3"),
+            Admission::Refused
+        );
+        assert_eq!(door.counters.trap(Trap::QueryVariations).get(), 1);
+        assert_eq!(
+            door.knock("http://a.example/list?page=1"),
+            Admission::Duplicate
+        );
+        assert_eq!(
+            door.knock("http://a.example/list"),
+            Admission::Queued,
+            "no query"
+        );
+        assert_eq!(
+            door.knock("http://a.example/other?page=3"),
+            Admission::Queued
+        );
+        assert_eq!(
+            door.knock("http://b.example/list?page=3"),
+            Admission::Queued
+        );
+    }
+
+    #[test]
+    fn what_is_turned_away_for_lack_of_room_can_come_again() {
+        let door = door(|settings| {
+            settings.queues.site_urls = 1;
+            settings.queues.sites = 2;
+        });
+        assert_eq!(door.knock("http://a.example/1"), Admission::Queued);
+        assert_eq!(door.knock("http://a.example/2"), Admission::NoRoom);
+        assert_eq!(door.knock("http://b.example/"), Admission::Queued);
+        assert_eq!(
+            door.knock("http://c.example/"),
+            Admission::NoRoom,
+            "too many sites"
+        );
+        assert_eq!(door.counters.refused_overflow.get(), 2);
+        let cell = door.preprocessor.classifier.find("a.example").unwrap();
+        door.jobs.drain(&mut cell.lock());
+        assert_eq!(door.knock("http://a.example/2"), Admission::Queued);
+        assert_eq!(door.knock("http://a.example/1"), Admission::Duplicate);
+    }
+
+    #[test]
+    fn blocked_hosts_and_hosts_that_were_given_up_take_nothing() {
+        let door = door(|settings| settings.crawl.blocked_sites = vec!["bad.example".into()]);
+        assert_eq!(door.knock("http://www.bad.example/"), Admission::Refused);
+        assert_eq!(door.counters.blocked_list.get(), 1);
+        assert_eq!(door.knock("http://a.example/1"), Admission::Queued);
+        let cell = door.preprocessor.classifier.find("a.example").unwrap();
+        let kind = crate::counters::ErrorKind::Connect;
+        door.jobs.give_up(&mut cell.lock(), kind);
+        assert_eq!(door.knock("http://a.example/2"), Admission::Refused);
+        assert_eq!(
+            door.counters.given_up.get(),
+            2,
+            "the queued one and the new one"
+        );
+        assert_eq!(door.counters.error(kind).get(), 1);
+        assert_eq!(door.jobs.outstanding.count(), 0);
+    }
+}
