@@ -2,18 +2,17 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
-
-use crate::distribution::{Key, Owner, Ownership};
+use crate::distribution::{Key, Owner};
+use crate::engine::View;
 use crate::fingerprint::ContentFingerprint;
 
 /// See the module.
 #[derive(Clone)]
-pub struct ContentRangeValidator(pub Arc<ArcSwap<Ownership>>);
+pub struct ContentRangeValidator(pub Arc<View>);
 
 impl ContentRangeValidator {
     /// Who is responsible for content of this fingerprint.
     pub fn owner(&self, fingerprint: ContentFingerprint) -> Owner {
-        self.0.load().owner(Key::of_content(&fingerprint.0))
+        self.0.owner(Key::of_content(&fingerprint.0))
     }
 }

@@ -24,6 +24,8 @@
 //! 6. [`pending_queue`] (11) feeds [`extractor`] (4), which reads the page's links: each
 //!    of them is a URL that is met.
 //!
+//! When a peer joins, [`handover`] moves the sites that are now its own, as records.
+//!
 //! Every queue and channel on this way is bounded, and pressure goes upstream. A URL is
 //! outstanding from step 2 to the end of step 6; a crawl is over when none is.
 //!
@@ -48,6 +50,7 @@ pub mod extractor;
 pub mod fingerprint;
 pub mod guard;
 pub mod handing_on;
+pub mod handover;
 pub mod message;
 pub mod page;
 pub mod page_duplication;

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::crawl::CrawlDefinition;
 use crate::fingerprint::ContentFingerprint;
+use crate::handover::arrivals::SitePart;
 use crate::seen_content::{Answer, Claim};
 
 /// The most that a message may hold, in bytes.
@@ -43,6 +44,12 @@ pub enum Message {
     Answers(Vec<Answer>),
     /// The pages of earlier claims have been kept.
     Confirmed(Vec<ContentFingerprint>),
+    /// A part of a site that is the receiver's by now; answered by `Taken`.
+    Site(SitePart),
+    /// All sites that are the receiver's have been sent; answered by `Taken`.
+    Welcome,
+    /// Whether it was taken in.
+    Taken(bool),
 }
 
 /// A URL on its way to its owner.
@@ -106,6 +113,7 @@ impl Message {
             Self::Claims(claims) => claims.len(),
             Self::Answers(answers) => answers.len(),
             Self::Confirmed(fingerprints) => fingerprints.len(),
+            Self::Site(_) | Self::Welcome | Self::Taken(_) => 1,
         }
     }
 }

@@ -7,11 +7,10 @@
 
 use std::sync::Arc;
 
-use arc_swap::ArcSwap;
-
 use crate::counters::Counters;
 use crate::crawl::{Crawl, Unwanted};
-use crate::distribution::{Key, Owner, Ownership};
+use crate::distribution::{Key, Owner};
+use crate::engine::View;
 use crate::fingerprint::url_fingerprint;
 use crate::handing_on::Outbox;
 use crate::preprocessor::{Admission, Candidate, Preprocessor};
@@ -20,7 +19,7 @@ use crate::record::UrlRecord;
 /// See the module.
 pub struct UrlRangeValidator {
     /// Who owns what, at present.
-    pub ownership: Arc<ArcSwap<Ownership>>,
+    pub view: Arc<View>,
     /// Block 1, for what is ours.
     pub preprocessor: Arc<Preprocessor>,
     /// Where the rest waits to be handed on.
@@ -46,7 +45,7 @@ impl UrlRangeValidator {
         let mut wanted = self.wanted(crawl, records);
         // Stable, so that URLs of one host keep the order of the page.
         wanted.sort_by_key(|candidate| candidate.key);
-        let ownership = self.ownership.load();
+        let ownership = self.view.current();
         let mut wanted = wanted.into_iter().peekable();
         while let Some(key) = wanted.peek().map(|candidate| candidate.key) {
             let kin = std::iter::from_fn(|| wanted.next_if(|candidate| candidate.key == key));
@@ -66,7 +65,7 @@ impl UrlRangeValidator {
             // Not wanted, and counted: there is nothing to come back to.
             return Reception::Stored;
         };
-        match self.ownership.load().owner(candidate.key) {
+        match self.view.owner(candidate.key) {
             Owner::Me => {
                 let mut reception = Reception::Stored;
                 self.preprocessor.admit(crawl, [candidate], |admission| {

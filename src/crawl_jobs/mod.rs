@@ -69,6 +69,8 @@ struct Ready {
     /// all would wake for the same site.
     timekeeper_ms: Option<Millis>,
     is_paused: bool,
+    /// Whether sites are awaited that others may still be fetching from.
+    is_held: bool,
     is_closed: bool,
 }
 
@@ -158,10 +160,17 @@ impl CrawlJobs {
 
     /// Empties a site's queue, and is done with what was in it; tells how much that was.
     pub fn drain(&self, state: &mut SiteState) -> u64 {
-        let drained = state.site.drain().len();
-        self.queued.fetch_sub(drained, Relaxed);
-        self.outstanding.done(drained as u64);
-        drained as u64
+        let drained = self.take_out(state);
+        self.outstanding.done(drained);
+        drained
+    }
+
+    /// Empties the queue of a site that leaves; tells how much was in it. That stays
+    /// outstanding until whoever moves the site says that it has arrived.
+    pub fn take_out(&self, state: &mut SiteState) -> u64 {
+        let taken = state.site.drain().len();
+        self.queued.fetch_sub(taken, Relaxed);
+        taken as u64
     }
 
     /// Drops what waits for one origin of a site, and what will come for it until its
@@ -271,7 +280,7 @@ impl CrawlJobs {
             if ready.is_closed {
                 return None;
             }
-            if ready.is_paused {
+            if ready.is_paused || ready.is_held {
                 self.changed.wait(&mut ready);
                 continue;
             }
@@ -337,6 +346,12 @@ impl CrawlJobs {
     /// Stops or resumes handing out sites; what is leased goes on.
     pub fn set_paused(&self, is_paused: bool) {
         self.ready.lock().is_paused = is_paused;
+        self.changed.notify_all();
+    }
+
+    /// Holds all sites back, or lets them go, until others have let go of theirs.
+    pub fn set_held(&self, is_held: bool) {
+        self.ready.lock().is_held = is_held;
         self.changed.notify_all();
     }
 

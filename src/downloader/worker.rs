@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crossbeam_channel::Sender;
 use url::Url;
 
 use super::connection::{Connection, IdleConnections, Kept};
@@ -18,6 +19,7 @@ use crate::crawl::{Crawl, Crawls};
 use crate::crawl_jobs::{
     Addresses, CrawlJob, CrawlJobs, Lease, SiteState, Task, TurnedAway, Unfinished,
 };
+use crate::distribution::{Key, Owner};
 use crate::fingerprint::ContentFingerprint;
 use crate::page::{Page, PageRoom};
 use crate::page_duplication::LocalPageDuplication;
@@ -29,6 +31,9 @@ use crate::url_range_validator::UrlRangeValidator;
 
 /// How long a site waits when all pages that may still be fetched are under way.
 const BUDGET_PAUSE_MS: u64 = 20;
+
+/// How long a site waits that is another peer's by now.
+const FOREIGN_PAUSE_MS: u64 = 100;
 
 /// What a downloader works with.
 pub struct Downloader {
@@ -48,6 +53,8 @@ pub struct Downloader {
     pub names: Arc<dyn NameService>,
     /// Connections that nobody uses at the moment.
     pub idle: Arc<IdleConnections>,
+    /// Tells the handover thread of a site that is another peer's.
+    pub foreign: Sender<()>,
     /// Memory for pages that wait.
     pub room: Arc<PageRoom>,
     /// The bounds.
@@ -85,6 +92,14 @@ impl Downloader {
         let cell = lease.cell.clone();
         let mut state = cell.lock();
         let now_ms = self.clock.now_ms();
+        if !matches!(self.range.view.owner(Key(cell.key)), Owner::Me) {
+            // It came in while its owner changed: it is the handover's to move.
+            state.site.pace.next_fetch_ms = now_ms + FOREIGN_PAUSE_MS;
+            self.jobs.settle(lease, &mut state);
+            // Full means that the handover thread knows already.
+            let _known = self.foreign.try_send(());
+            return;
+        }
         let lifetime_ms = self.settings.network.dns_lifetime_secs * 1_000;
         let Some(addresses) = state
             .addresses

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use crossbeam_channel::select;
+use crossbeam_channel::{Sender, select};
 use peercrawl_overlay::{Event, Overlay, PeerId, Replier, Verdict};
 
-use super::{StopSignal, members};
+use super::StopSignal;
 use crate::canonical::CanonicalForm;
 use crate::crawl::{CrawlDefinition, Crawls};
 use crate::handing_on::Outbox;
+use crate::handover::Arrivals;
 use crate::message::{Message, SentUrl};
 use crate::page_duplication::RemotePageDuplication;
 use crate::record::UrlRecord;
@@ -28,6 +29,10 @@ pub struct Intake {
     pub crawls: Arc<Crawls>,
     /// The canonical form: what strangers call canonical is checked.
     pub form: Arc<CanonicalForm>,
+    /// Sites that are becoming ours.
+    pub arrivals: Arc<Arrivals>,
+    /// Tells the handover thread that the members have changed.
+    pub changed: Sender<()>,
     /// Tells when to end.
     pub stop: StopSignal,
 }
@@ -49,7 +54,11 @@ impl Intake {
 
     fn take(&self, event: Event) {
         match event {
-            Event::Members(_) => self.update_ownership(),
+            Event::Members(_) => {
+                self.range.view.refresh();
+                // Full means that the handover thread knows already.
+                let _known = self.changed.try_send(());
+            }
             Event::Message { id, from, bytes } => {
                 let verdict = match Message::decode(&bytes) {
                     Ok(message) => self.take_message(from, message),
@@ -68,18 +77,6 @@ impl Intake {
         }
     }
 
-    /// The members may have changed. The overlay is asked, since events can be missed
-    /// and two threads take them.
-    fn update_ownership(&self) {
-        self.range.ownership.rcu(|current| {
-            let members = members::members(&self.overlay.members());
-            match current.changed(&members) {
-                Some(next) => Arc::new(next),
-                None => current.clone(),
-            }
-        });
-    }
-
     fn take_message(&self, from: PeerId, message: Message) -> Verdict {
         match message {
             Message::Urls {
@@ -92,7 +89,12 @@ impl Intake {
                 self.outbox.stored(&stored);
             }
             Message::Confirmed(fingerprints) => self.remote.confirm(&fingerprints, from),
-            Message::Claims(_) | Message::Answers(_) => return Verdict::Reject,
+            // These are requests and answers, and no messages.
+            Message::Claims(_)
+            | Message::Answers(_)
+            | Message::Site(_)
+            | Message::Welcome
+            | Message::Taken(_) => return Verdict::Reject,
         }
         Verdict::Accept
     }
@@ -147,15 +149,18 @@ impl Intake {
     }
 
     fn take_request(&self, from: PeerId, bytes: &[u8], replier: Replier) {
-        match Message::decode(bytes) {
-            Ok(Message::Claims(claims)) => {
-                let answers = Message::Answers(self.remote.answer(&claims, from));
-                if let Ok(bytes) = answers.encode() {
-                    replier.answer(bytes);
-                }
+        let answer = match Message::decode(bytes) {
+            Ok(Message::Claims(claims)) => Message::Answers(self.remote.answer(&claims, from)),
+            Ok(Message::Site(part)) => Message::Taken(self.arrivals.take(from, part)),
+            Ok(Message::Welcome) => {
+                self.arrivals.welcomed_by(from);
+                Message::Taken(true)
             }
-            Ok(_) => tracing::debug!("from {from}: a request that is none"),
-            Err(error) => tracing::debug!("from {from}: {error}"),
+            Ok(_) => return tracing::debug!("from {from}: a request that is none"),
+            Err(error) => return tracing::debug!("from {from}: {error}"),
+        };
+        if let Ok(bytes) = answer.encode() {
+            replier.answer(bytes);
         }
     }
 }

@@ -3,11 +3,12 @@
 use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use peercrawl_overlay::Overlay;
 use serde::{Deserialize, Serialize};
 
 use crate::config::{self, DistributionChoice};
-use crate::distribution::{DistributionKind, Member, Ownership};
+use crate::distribution::{DistributionKind, Key, Member, Owner, Ownership};
 
 /// The facts that a distribution function needs of a member, as they travel.
 #[derive(Serialize, Deserialize)]
@@ -42,14 +43,48 @@ fn kind(settings: &config::Distribution) -> DistributionKind {
     }
 }
 
-/// Who owns what among the overlay's members.
-pub fn ownership(overlay: &dyn Overlay, settings: &config::Distribution) -> Ownership {
-    Ownership::new(overlay.me(), kind(settings), &members(&overlay.members()))
+/// Who owns what, as the members are now.
+pub struct View {
+    overlay: Arc<dyn Overlay>,
+    current: ArcSwap<Ownership>,
+}
+
+impl View {
+    /// The view of the overlay's members.
+    pub fn new(overlay: Arc<dyn Overlay>, settings: &config::Distribution) -> Self {
+        let members = members(&overlay.members());
+        let current = Ownership::new(overlay.me(), kind(settings), &members);
+        Self {
+            overlay,
+            current: ArcSwap::from_pointee(current),
+        }
+    }
+
+    /// Looks at the members again: events can be missed, and several threads take them.
+    pub fn refresh(&self) {
+        self.current.rcu(|current| {
+            let members = members(&self.overlay.members());
+            match current.changed(&members) {
+                Some(next) => Arc::new(next),
+                None => current.clone(),
+            }
+        });
+    }
+
+    /// Who owns a key at present.
+    pub fn owner(&self, key: Key) -> Owner {
+        self.current.load().owner(key)
+    }
+
+    /// The present ownership, which does not change under whoever holds it.
+    pub fn current(&self) -> Arc<Ownership> {
+        self.current.load_full()
+    }
 }
 
 /// The members as the distribution functions know them. One whose facts cannot be
 /// read, or that has not announced any yet, owns nothing.
-pub fn members(list: &[peercrawl_overlay::Member]) -> Vec<Member> {
+fn members(list: &[peercrawl_overlay::Member]) -> Vec<Member> {
     let member = |member: &peercrawl_overlay::Member| {
         let facts = postcard::from_bytes(&member.facts).unwrap_or(Facts {
             capacity: 0,

@@ -25,6 +25,7 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender};
 use peercrawl_overlay::Overlay;
 
+pub use members::View;
 pub use snapshot::Snapshot;
 
 use crate::canonical::{CanonicalForm, Refusal};
@@ -192,14 +193,19 @@ impl Engine {
 
     /// How many members own a part of the web, as this peer sees it.
     pub fn owners(&self) -> usize {
-        let ownership = self.range.ownership.load();
+        let ownership = self.ownership();
         let members = ownership.members().iter();
         members.filter(|member| member.capacity > 0).count()
     }
 
     /// Who owns what, as this peer sees it.
     pub fn ownership(&self) -> Arc<Ownership> {
-        self.range.ownership.load_full()
+        self.range.view.current()
+    }
+
+    /// URLs that wait in queues.
+    pub fn queued(&self) -> u64 {
+        self.jobs.queued() as u64
     }
 
     /// URLs that wait for their owners' receipts.
@@ -212,9 +218,14 @@ impl Engine {
         self.jobs.set_paused(is_paused);
     }
 
-    /// Takes a site out of this peer, as bytes; `None` if it is not here.
+    /// Takes a site out of this peer, as bytes; `None` if it is not here. What becomes
+    /// of its URLs is the caller's affair from then on.
     pub fn freeze(&self, host: &str) -> Option<Result<Vec<u8>, SiteRecordError>> {
-        self.preprocessor.freeze(host)
+        let frozen = self.preprocessor.freeze(host)?;
+        Some(frozen.map(|site| {
+            self.preprocessor.has_left(&site);
+            site.bytes
+        }))
     }
 
     /// Takes in a site that another peer froze.

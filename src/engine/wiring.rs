@@ -9,7 +9,7 @@ use crossbeam_channel::bounded;
 
 use super::housekeeping::Housekeeper;
 use super::intake::Intake;
-use super::{Engine, Snapshot, Surroundings, members};
+use super::{Engine, Snapshot, Surroundings, View, members};
 use crate::canonical::CanonicalForm;
 use crate::clock::Clock;
 use crate::content_processor::ContentProcessor;
@@ -21,6 +21,7 @@ use crate::downloader::connection::Dialer;
 use crate::downloader::{Downloader, Fetcher, IdleConnections};
 use crate::extractor::Extractor;
 use crate::handing_on::{HandOnSender, Outbox};
+use crate::handover::{Arrivals, HandoverSender};
 use crate::page::PageRoom;
 use crate::page_duplication::{ClaimSender, LocalPageDuplication, RemotePageDuplication};
 use crate::pending_queue::pending_queue;
@@ -47,8 +48,7 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
     let (stop, stopped) = bounded(0);
 
     overlay.announce(members::announcement(&settings.distribution));
-    let ownership = members::ownership(&*overlay, &settings.distribution);
-    let ownership = Arc::new(ArcSwap::from_pointee(ownership));
+    let view = Arc::new(View::new(overlay.clone(), &settings.distribution));
 
     // Blocks 13, 2 and 1: where URLs wait, and how they get there.
     let resolve = Arc::new(ResolveQueue::default());
@@ -68,14 +68,18 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
         jobs.outstanding.clone(),
     ));
     let range = Arc::new(UrlRangeValidator {
-        ownership: ownership.clone(),
+        view: view.clone(),
         preprocessor: preprocessor.clone(),
         outbox: outbox.clone(),
         counters: counters.clone(),
     });
 
+    // Sites that move.
+    let arrivals = Arc::new(Arrivals::new(jobs.clone(), preprocessor.clone()));
+    let (view_changed, changed) = bounded(1);
+
     // Blocks 6 to 12: whether a page is new.
-    let content_range = ContentRangeValidator(ownership.clone());
+    let content_range = ContentRangeValidator(view.clone());
     let processor = ContentProcessor::new(settings.content.claim_secs, clock);
     let (processing, undecided) = processing_queue(settings.queues.pages);
     let (pending, pages) = pending_queue(settings.queues.pages);
@@ -115,6 +119,7 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
             },
             names: names.clone(),
             idle: idle.clone(),
+            foreign: view_changed.clone(),
             room: room.clone(),
             settings: settings.clone(),
             counters: counters.clone(),
@@ -157,6 +162,8 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
             outbox: outbox.clone(),
             crawls: crawls.clone(),
             form: form.clone(),
+            arrivals: arrivals.clone(),
+            changed: view_changed.clone(),
             stop: stopped.clone(),
         };
         crew.hire(format!("intake-{number}"), move || intake.run())?;
@@ -179,6 +186,15 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
         stop: stopped.clone(),
     };
     crew.hire("handing-on".into(), move || sender.run())?;
+    let handover = HandoverSender {
+        overlay: overlay.clone(),
+        view,
+        preprocessor: preprocessor.clone(),
+        arrivals,
+        changed,
+        stop: stopped.clone(),
+    };
+    crew.hire("handover".into(), move || handover.run())?;
     let housekeeper = Housekeeper {
         counters: counters.clone(),
         jobs: jobs.clone(),

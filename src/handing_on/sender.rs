@@ -69,7 +69,7 @@ impl HandOnSender {
     /// Sends everything that is due, by owner.
     pub fn flush(&self) {
         let mut batches: BTreeMap<Batch, Vec<u64>> = BTreeMap::new();
-        let ownership = self.range.ownership.load();
+        let ownership = self.range.view.current();
         for Due { number, is_direct } in self.outbox.take_due(self.clock.now_ms()) {
             let look = |url: &Candidate| (url.key, url.record.crawl);
             let Some((key, crawl)) = self.outbox.look(number, look) else {

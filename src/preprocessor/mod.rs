@@ -54,6 +54,14 @@ pub enum Admission {
     NoRoom,
 }
 
+/// A site on its way to another peer.
+pub struct Frozen {
+    /// Its record.
+    pub bytes: Vec<u8>,
+    /// URLs in its queue.
+    urls: u64,
+}
+
 /// See the module.
 pub struct Preprocessor {
     classifier: DomainClassifier,
@@ -159,9 +167,9 @@ impl Preprocessor {
         self.classifier.sites()
     }
 
-    /// Takes a site out of this peer, as bytes, once no fetch is under way on it;
-    /// `None` if it is not here. Its URLs are no longer this peer's to finish.
-    pub fn freeze(&self, host: &str) -> Option<Result<Vec<u8>, SiteRecordError>> {
+    /// Takes a site out of this peer once no fetch is under way on it; `None` if it is
+    /// not here. Its URLs stay outstanding until the record has arrived elsewhere.
+    pub fn freeze(&self, host: &str) -> Option<Result<Frozen, SiteRecordError>> {
         let cell = self.classifier.find(host)?;
         let mut state = cell.lock();
         if state.phase == Phase::Moved {
@@ -170,17 +178,26 @@ impl Preprocessor {
         state.is_freezing = true;
         cell.wait_for_lease_end(&mut state);
         let record = state.site.freeze();
-        if record.is_ok() {
-            state.phase = Phase::Moved;
-            state.connection = None;
-            self.jobs.drain(&mut state);
-            drop(state);
-            self.classifier.forget(host);
-        } else {
-            state.is_freezing = false;
-            self.jobs.submit(&cell, &mut state);
-        }
-        Some(record)
+        Some(match record {
+            Ok(bytes) => {
+                state.phase = Phase::Moved;
+                state.connection = None;
+                let urls = self.jobs.take_out(&mut state);
+                drop(state);
+                self.classifier.forget(host);
+                Ok(Frozen { bytes, urls })
+            }
+            Err(error) => {
+                state.is_freezing = false;
+                self.jobs.submit(&cell, &mut state);
+                Err(error)
+            }
+        })
+    }
+
+    /// A frozen site has arrived elsewhere: its URLs are done with here.
+    pub fn has_left(&self, frozen: &Frozen) {
+        self.jobs.outstanding.done(frozen.urls);
     }
 
     /// Takes in a site that another peer froze. What is here of the same host already

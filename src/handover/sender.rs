@@ -1,0 +1,153 @@
+//! The thread that moves sites to their owners, and welcomes newcomers.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, after, never, select};
+use peercrawl_overlay::{Overlay, PeerId};
+
+use super::arrivals::{Arrivals, SitePart};
+use crate::distribution::{Key, Owner};
+use crate::engine::{StopSignal, View};
+use crate::message::Message;
+use crate::preprocessor::{Frozen, Preprocessor};
+
+/// How soon what did not work is tried again.
+const RETRY: Duration = Duration::from_millis(200);
+/// How long a peer has to take in one part.
+const DEADLINE: Duration = Duration::from_secs(10);
+/// Bytes in one part.
+const PART_BYTES: usize = 256 << 10;
+
+/// See the module.
+pub struct HandoverSender {
+    /// The way to the others.
+    pub overlay: Arc<dyn Overlay>,
+    /// Who owns what.
+    pub view: Arc<View>,
+    /// Where the sites are.
+    pub preprocessor: Arc<Preprocessor>,
+    /// The other direction.
+    pub arrivals: Arc<Arrivals>,
+    /// Tells when the view has changed.
+    pub changed: Receiver<()>,
+    /// Tells when to end.
+    pub stop: StopSignal,
+}
+
+/// A site that was frozen and has not reached its owner yet.
+struct OnTheWay {
+    key: Key,
+    site: Frozen,
+}
+
+/// What the thread remembers from round to round.
+#[derive(Default)]
+struct Memory {
+    welcomed: HashSet<PeerId>,
+    frozen: Vec<OnTheWay>,
+    transfers: u64,
+}
+
+impl HandoverSender {
+    /// Works until the engine stops.
+    pub fn run(&self) {
+        let mut memory = Memory::default();
+        loop {
+            let is_done = self.round(&mut memory);
+            let retry = if is_done { never() } else { after(RETRY) };
+            select! {
+                recv(self.changed) -> _ => {}
+                recv(retry) -> _ => {}
+                recv(self.stop) -> _ => return,
+            }
+        }
+    }
+
+    /// Moves what has to move; true if nothing is left to do until the view changes.
+    fn round(&self, memory: &mut Memory) -> bool {
+        self.view.refresh();
+        let me = self.overlay.me();
+        let members = self.overlay.members();
+        let others: HashSet<_> = members
+            .iter()
+            .map(|m| m.id)
+            .filter(|&id| id != me)
+            .collect();
+        self.arrivals.meet(&others, Instant::now());
+        memory.welcomed.retain(|peer| others.contains(peer));
+
+        self.freeze_foreign(memory);
+        let mut missed = HashSet::new();
+        for frozen in std::mem::take(&mut memory.frozen) {
+            match self.view.owner(frozen.key) {
+                Owner::Me => self.take_back(&frozen.site),
+                Owner::Peer(owner) => {
+                    memory.transfers += 1;
+                    if self.deliver(owner, memory.transfers, &frozen.site.bytes) {
+                        self.preprocessor.has_left(&frozen.site);
+                    } else {
+                        missed.insert(owner);
+                        memory.frozen.push(frozen);
+                    }
+                }
+                Owner::Nobody => memory.frozen.push(frozen),
+            }
+        }
+        for &peer in others.difference(&memory.welcomed.clone()) {
+            if !missed.contains(&peer) && self.ask(peer, &Message::Welcome) {
+                memory.welcomed.insert(peer);
+            }
+        }
+        let is_waiting = self.arrivals.is_waiting();
+        memory.frozen.is_empty() && memory.welcomed.len() == others.len() && !is_waiting
+    }
+
+    /// Takes out every site that is another peer's by now.
+    fn freeze_foreign(&self, memory: &mut Memory) {
+        for cell in self.preprocessor.sites() {
+            let key = Key(cell.key);
+            if matches!(self.view.owner(key), Owner::Me | Owner::Nobody) {
+                continue;
+            }
+            let host = cell.lock().site.host().to_owned();
+            match self.preprocessor.freeze(&host) {
+                Some(Ok(site)) => memory.frozen.push(OnTheWay { key, site }),
+                Some(Err(error)) => tracing::error!("cannot hand over {host}: {error}"),
+                None => {}
+            }
+        }
+    }
+
+    /// A site that has become ours again before it could leave.
+    fn take_back(&self, site: &Frozen) {
+        if let Err(error) = self.preprocessor.thaw(&site.bytes) {
+            tracing::error!("cannot take a site back: {error}");
+        }
+        self.preprocessor.has_left(site);
+    }
+
+    fn deliver(&self, owner: PeerId, transfer: u64, bytes: &[u8]) -> bool {
+        let last = bytes.len().saturating_sub(1) / PART_BYTES;
+        bytes.chunks(PART_BYTES).enumerate().all(|(part, bytes)| {
+            let part = SitePart {
+                transfer,
+                part: part as u32,
+                is_last: part == last,
+                bytes: bytes.to_vec(),
+            };
+            self.ask(owner, &Message::Site(part))
+        })
+    }
+
+    /// Asks a peer to take something; true if it says that it did.
+    fn ask(&self, peer: PeerId, message: &Message) -> bool {
+        let Ok(bytes) = message.encode() else {
+            return false;
+        };
+        let reply = self.overlay.request(peer, bytes.into(), DEADLINE);
+        let answer = reply.ok().and_then(|reply| reply.wait());
+        answer.is_some_and(|bytes| matches!(Message::decode(&bytes), Ok(Message::Taken(true))))
+    }
+}
