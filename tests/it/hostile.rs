@@ -214,6 +214,16 @@ pub fn stay_silent(mut stream: &TcpStream) -> io::Result<()> {
     hang_up()
 }
 
+/// Says the same thing a hundred times a second, until the other side goes.
+pub fn drip(mut stream: &TcpStream, drop: &[u8]) -> io::Result<()> {
+    stream.set_read_timeout(Some(Duration::from_millis(10)))?;
+    // A client that waits for an answer says nothing, so that each look takes 10 ms.
+    while stream.peek(&mut [0]).is_err() {
+        stream.write_all(drop)?;
+    }
+    hang_up()
+}
+
 /// Ends the connection from within an answer.
 pub fn hang_up() -> io::Result<()> {
     Err(io::ErrorKind::ConnectionAborted.into())
