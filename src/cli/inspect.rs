@@ -28,7 +28,7 @@ pub enum Inspect {
         file: PathBuf,
         /// The page's own URL
         #[arg(long, value_name = "URL")]
-        base: String,
+        base: Url,
         #[command(flatten)]
         settings: SettingsArguments,
     },
@@ -72,12 +72,11 @@ fn read(file: &Path) -> anyhow::Result<Vec<u8>> {
     std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))
 }
 
-fn links(file: &Path, base: &str, settings: &Settings) -> anyhow::Result<()> {
+fn links(file: &Path, page: &Url, settings: &Settings) -> anyhow::Result<()> {
     let body = read(file)?;
-    let page = Url::parse(base).with_context(|| format!("--base {base}"))?;
     let form = CanonicalForm::new(&settings.crawl.session_ids);
     let mut scanner = LinkScanner::new(&settings.politeness.agent);
-    let found = scanner.scan(&body, None, &page);
+    let found = scanner.scan(&body, None, page);
     let mut printed = HashSet::new();
     for link in found.links().filter_map(|link| form.of(link).ok()) {
         if printed.insert(link.to_string()) {

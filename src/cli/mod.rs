@@ -23,7 +23,7 @@ use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use crossbeam_channel::{Receiver, bounded};
 use peercrawl::config::{ConfigError, Layers, Settings};
-use peercrawl::engine::{Engine, Surroundings};
+use peercrawl::engine::{CrawlError, Engine, Surroundings};
 use peercrawl::resolver::NameService;
 use peercrawl_overlay::{Overlay, PeerId};
 
@@ -93,9 +93,10 @@ pub fn run(arguments: Arguments) -> ExitCode {
     };
     result.unwrap_or_else(|error| {
         eprintln!("peercrawl: {error:#}");
-        match error.downcast_ref::<ConfigError>() {
-            Some(_) => ExitCode::from(2),
-            None => ExitCode::FAILURE,
+        let is_seed = matches!(error.downcast_ref(), Some(CrawlError::Seed(..)));
+        match is_seed || error.is::<ConfigError>() {
+            true => ExitCode::from(2),
+            false => ExitCode::FAILURE,
         }
     })
 }

@@ -61,7 +61,7 @@ impl Dialer {
             .timeout_connect(limit(network.connect_timeout_ms))
             .timeout_global(limit(network.fetch_timeout_ms))
             .max_response_header_size(network.max_header_bytes)
-            .input_buffer_size(32 << 10)
+            .input_buffer_size(input_buffer_bytes(network.max_header_bytes))
             .output_buffer_size(4 << 10)
             .max_idle_connections(1)
             .max_idle_connections_per_host(1)
@@ -90,6 +90,13 @@ impl Dialer {
             was_used: false,
         }
     }
+}
+
+/// A header must fit into the input buffer, and one byte more: `ureq` takes a buffer that
+/// is full before the header ends for a connection that has ended. Bodies are read in
+/// pieces of this size at most; a smaller one would cost more system calls.
+fn input_buffer_bytes(max_header_bytes: usize) -> usize {
+    (max_header_bytes + 1).max(32 << 10)
 }
 
 /// The product, its version, and the page about the bot.

@@ -186,8 +186,9 @@ impl Downloader {
                 let asked = header
                     .as_deref()
                     .and_then(|value| retry_after(value, now_ms));
-                self.counters.retries.add(1);
-                self.rest(state, asked, status_kind(status), courtesy, now_ms);
+                let kind = status_kind(status);
+                let goes_on = self.rest(state, asked, kind, courtesy, now_ms);
+                self.counters.retries.add(goes_on.into());
             }
             RobotsOutcome::Failed(error) => {
                 tracing::debug!("{origin}/robots.txt: {error}");
@@ -207,8 +208,8 @@ impl Downloader {
                         pace.after_answer(now_ms, begun.elapsed(), None, courtesy);
                     }
                     Some(kind) => {
-                        self.counters.retries.add(1);
-                        self.rest(state, None, kind, courtesy, now_ms);
+                        let goes_on = self.rest(state, None, kind, courtesy, now_ms);
+                        self.counters.retries.add(goes_on.into());
                     }
                 }
             }
@@ -216,7 +217,7 @@ impl Downloader {
     }
 
     /// The host failed as a whole: it rests, and is given up when it has failed too
-    /// often.
+    /// often. Tells whether it will be asked again.
     fn rest(
         &self,
         state: &mut SiteState,
@@ -224,15 +225,17 @@ impl Downloader {
         kind: ErrorKind,
         courtesy: Courtesy<'_>,
         now_ms: Millis,
-    ) {
+    ) -> bool {
         let jitter = self.jitter(state);
         let pace = &mut state.site.pace;
         pace.after_failure(now_ms, asked, jitter, courtesy);
         state.failing = Some(kind);
-        if pace.is_given_up(&self.settings.politeness) {
+        let is_given_up = pace.is_given_up(&self.settings.politeness);
+        if is_given_up {
             tracing::info!("giving up {}: {}", state.site.host(), kind.name());
             self.jobs.give_up(state, kind);
         }
+        !is_given_up
     }
 
     fn jitter(&self, state: &SiteState) -> u64 {
@@ -292,7 +295,8 @@ impl Downloader {
     }
 
     /// Puts a page back to be tried again after a rest, unless it was tried often
-    /// enough: then it is an error of this kind.
+    /// enough: then it is an error of this kind. If its host is given up, that is the
+    /// error, and the page is one of those that are given up with it.
     fn try_again(
         &self,
         at_hand: AtHand,
@@ -307,14 +311,15 @@ impl Downloader {
         } = fetch;
         self.settle(at_hand, |state, courtesy, now_ms| {
             job.attempts += 1;
-            if job.attempts >= self.settings.politeness.max_attempts {
+            if !self.rest(state, asked, kind, courtesy, now_ms) {
+                self.counters.given_up.add(1);
+            } else if job.attempts >= self.settings.politeness.max_attempts {
                 self.counters.error(kind).add(1);
                 state.site.counters.errors += 1;
             } else {
                 self.counters.retries.add(1);
                 self.jobs.push_again(state, job, unfinished);
             }
-            self.rest(state, asked, kind, courtesy, now_ms);
         });
     }
 

@@ -6,7 +6,10 @@
     reason = "a panic is how a test fails"
 )]
 
+mod bad_input;
+mod command_line;
 mod crawling;
 mod crew;
+mod hostile;
 mod links;
 mod sharing;

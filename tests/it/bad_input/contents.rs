@@ -1,0 +1,172 @@
+//! Bodies that arrive, and are not what a page should be.
+
+use std::io::Write;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use peercrawl::config::Scope;
+use peercrawl::engine::Ending;
+
+use super::{HEALTHY_PAGES, ONE_PAGE, crawl, expect, expect_page, healthy, settings};
+use crate::hostile::{HostileWeb, page, respond};
+
+#[test]
+fn bombs_do_not_go_off() {
+    let zeros = vec![0; 20 << 20];
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(&zeros).unwrap();
+    let gzip = gzip.finish().unwrap();
+    let mut brotli = brotli::CompressorWriter::new(Vec::new(), 4_096, 3, 20);
+    brotli.write_all(&zeros).unwrap();
+    let brotli = brotli.into_inner();
+    for (name, body) in [("gzip", gzip), ("br", brotli)] {
+        assert!(body.len() < 1 << 20, "{name}: {}", body.len());
+        expect_page(
+            settings(),
+            move |stream| {
+                let headers = format!("Content-Encoding: {name}\r\n");
+                respond(stream, "200 OK", &headers, &body)
+            },
+            &[("errors.too_large", 1)],
+        );
+    }
+}
+
+#[test]
+fn compression_that_is_none() {
+    for name in ["gzip", "br", "deflate", "zstd"] {
+        expect_page(
+            settings(),
+            move |stream| {
+                let headers = format!("Content-Encoding: {name}\r\n");
+                respond(stream, "200 OK", &headers, b"plain text")
+            },
+            &[("errors.other", 1)],
+        );
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text() {
+    let mut web = HostileWeb::default();
+    let site = web.pages(|path, mut stream| match path {
+        "/" => {
+            let body = b"\xfa\xff<p>\xc3(\x80</p><a href=\"/\xff\">\xf0\x28<a href=/second>";
+            page(stream, body)
+        }
+        "/second" => {
+            let body = b"<a href=/third>";
+            let head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=\xff\xfe\r\n\
+                X-Robots-Tag: \xff\xc3(\r\nX-Odd: \x80\xfe\r\nContent-Length: 15\r\n\r\n";
+            stream.write_all(&[&head[..], body].concat())
+        }
+        "/third" => stream
+            .write_all(b"HTTP/1.1 302 Found\r\nLocation: /fourth\xff\r\nContent-Length: 0\r\n\r\n"),
+        _ => page(stream, format!("{path} is reached")),
+    });
+    expect(
+        &mut web,
+        settings(),
+        &[site.url("/")],
+        &[
+            ("pages", 4),
+            ("content.new", 4),
+            ("urls.discovered", 3),
+            ("redirects", 1),
+        ],
+    );
+}
+
+#[test]
+fn an_empty_body_is_a_page() {
+    expect_page(settings(), |stream| page(stream, ""), &ONE_PAGE);
+    expect_page(
+        settings(),
+        |mut stream| stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n"),
+        &ONE_PAGE,
+    );
+}
+
+#[test]
+fn a_hundred_thousand_links() {
+    let mut web = HostileWeb::default();
+    let site = web.http(|path, stream| match path {
+        "/robots.txt" => respond(stream, "200 OK", "", b"User-agent: *\nDisallow: /no/"),
+        _ => {
+            let links = (0..100_000).map(|n| format!("<a href=/no/{n}>"));
+            page(stream, links.collect::<String>())
+        }
+    });
+    let mut settings = settings();
+    settings.network.max_body_bytes = 4 << 20;
+    settings.queues.site_urls = 30_000;
+    expect(
+        &mut web,
+        settings,
+        &[site.url("/")],
+        &[
+            ("pages", 1),
+            ("content.new", 1),
+            ("urls.discovered", 100_000),
+            ("urls.blocked_robots", 30_000),
+            ("urls.refused_overflow", 70_000),
+        ],
+    );
+}
+
+#[test]
+fn a_hundred_thousand_nested_tags() {
+    expect_page(
+        settings(),
+        |stream| {
+            let tags = "<div>".repeat(100_000) + "<a href=/>";
+            page(stream, tags)
+        },
+        &[
+            ("pages", 1),
+            ("content.new", 1),
+            ("urls.discovered", 1),
+            ("urls.duplicate", 1),
+        ],
+    );
+}
+
+#[test]
+fn markup_that_is_hard_to_read() {
+    let nasty = [
+        ("<svg>", "<a href=/>"),
+        ("<math><mi>", ""),
+        ("<template>", "</template>"),
+        ("<table><tr><td>", ""),
+        ("<select><option>", ""),
+        ("<a href=/ ", ""),
+        ("<a href='/", ""),
+        ("<!-- -", ""),
+        ("<![CDATA[", ""),
+        ("<script><!--<script>", ""),
+        ("</", ""),
+        ("<base href=/>", ""),
+        ("<a href=/&amp", "'>"),
+    ];
+    let mut web = HostileWeb::default();
+    let site = web.pages(move |path, stream| match path[1..].parse::<usize>() {
+        Ok(number) => {
+            let (again, end) = nasty[number];
+            page(stream, again.repeat(900_000 / again.len()) + end)
+        }
+        Err(_) => respond(stream, "404 Not Found", "", b""),
+    });
+    let healthy = healthy(&mut web);
+    let hostile = (0..nasty.len()).map(|n| site.url(&format!("/{n}")));
+    let seeds = hostile.chain([healthy.url("/")]).collect();
+    let mut settings = settings();
+    settings.crawl.max_depth = 1;
+    settings.crawl.scope = Scope::Host;
+    let (report, ending) = crawl(settings, seeds);
+    assert_eq!(ending, Some(Ending::Complete));
+    assert_eq!(
+        report.pages,
+        HEALTHY_PAGES + nasty.len() as u64,
+        "{report:?}"
+    );
+}
