@@ -1,9 +1,10 @@
 //! What an overlay tells the layer above.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, bounded};
 
 use crate::{Member, PeerId};
 
@@ -62,15 +63,23 @@ impl Reply {
 }
 
 /// The answering end of a request. Dropping it leaves the asker without an answer.
-#[derive(Debug)]
-pub struct Replier(Sender<Vec<u8>>);
+pub struct Replier(Box<dyn FnOnce(Vec<u8>) + Send>);
 
 impl Replier {
+    /// A replier that hands the answer to `answer`, for whoever implements an overlay.
+    pub fn new(answer: impl FnOnce(Vec<u8>) + Send + 'static) -> Self {
+        Self(Box::new(answer))
+    }
+
     /// Answers. An asker that has stopped waiting is no error here.
     pub fn answer(self, bytes: Vec<u8>) {
-        // The channel holds one answer and this is the only one: it is never full.
-        // It is closed only when the asker has gone.
-        let _asker_gone = self.0.try_send(bytes);
+        (self.0)(bytes);
+    }
+}
+
+impl fmt::Debug for Replier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Replier")
     }
 }
 
@@ -78,5 +87,10 @@ impl Replier {
 pub fn reply_channel(deadline: Duration) -> (Replier, Reply) {
     let (sender, answer) = bounded(1);
     let deadline = Instant::now() + deadline;
-    (Replier(sender), Reply { answer, deadline })
+    let replier = Replier::new(move |bytes| {
+        // The channel holds one answer and this is the only one: it is never full.
+        // It is closed only when the asker has gone.
+        let _asker_gone = sender.try_send(bytes);
+    });
+    (replier, Reply { answer, deadline })
 }

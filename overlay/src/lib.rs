@@ -13,21 +13,42 @@
 //! - [`PeerId`], [`Member`], [`Role`]: who is there
 //! - [`Event`], [`Reply`], [`Replier`], [`Verdict`]: what comes in
 //! - [`memory`]: an overlay inside one process, for a peer alone and for tests
+//! - [`network`]: the flat and the supernode overlay over libp2p
+//! - [`membership`] and [`lease`], [`election`], [`topology`], [`routing`], [`host_cache`],
+//!   [`back_off`], [`addresses`]: what those two decide, as state machines and
+//!   functions that are told the time and touch no socket
+//! - [`envelope`], [`replay`], [`offenders`], [`identity`]: what strangers send, checked
 
+pub mod addresses;
+pub mod back_off;
+pub mod clock;
+pub mod election;
+pub mod envelope;
 mod event;
+pub mod host_cache;
+pub mod identity;
+pub mod lease;
+pub mod membership;
 pub mod memory;
+pub mod network;
+pub mod offenders;
 mod peer_id;
+pub mod replay;
+pub mod routing;
+pub mod topology;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::Receiver;
 
+use serde::{Deserialize, Serialize};
+
 pub use event::{Event, MessageId, Replier, Reply, Verdict, reply_channel};
 pub use peer_id::PeerId;
 
 /// What a peer does for the overlay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Role {
     /// One of many equals, as all are in a flat overlay.
     Peer,
@@ -57,9 +78,34 @@ pub enum OverlayError {
     /// Too much is under way already; try again later.
     #[error("too much is under way to peer {0}")]
     Busy(PeerId),
+    /// The message is larger than messages may be.
+    #[error("a message of {0} bytes is too large")]
+    TooLarge(usize),
     /// This peer has left the overlay.
     #[error("this peer has left the overlay")]
     Left,
+}
+
+/// Messages of one purpose, and the bytes in them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Messages that left this peer, each copy counted.
+    pub messages_sent: u64,
+    /// Bytes in them.
+    pub bytes_sent: u64,
+    /// Messages that came in.
+    pub messages_received: u64,
+    /// Bytes in them.
+    pub bytes_received: u64,
+}
+
+/// A peer that is no member of ours because it works by other rules, or we by its.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Who it is.
+    pub peer: PeerId,
+    /// Why, in a sentence for the user.
+    pub reason: String,
 }
 
 /// What has gone through an overlay since it started.
@@ -75,6 +121,20 @@ pub struct Statistics {
     pub bytes_received: u64,
     /// Messages that were lost here because a receiver was too slow.
     pub messages_dropped: u64,
+    /// Of these, what keeps the network together.
+    pub membership: Traffic,
+    /// Of these, what was handed on.
+    pub handed_on: Traffic,
+    /// Of these, what was sent to one peer.
+    pub sent: Traffic,
+    /// Of these, requests and answers.
+    pub requests: Traffic,
+    /// Of these, what was carried for others.
+    pub carried: Traffic,
+    /// Bytes that went out over TCP sockets, encryption included.
+    pub socket_bytes_sent: u64,
+    /// Bytes that came in over TCP sockets, encryption included.
+    pub socket_bytes_received: u64,
 }
 
 /// A network of peers, as the crawler sees it.
@@ -123,4 +183,14 @@ pub trait Overlay: Send + Sync {
 
     /// Leaves the network; nothing is sent afterwards.
     fn leave(&self);
+
+    /// Where others can connect: multiaddresses that end in this peer's id.
+    fn listening(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The latest peers that were refused or refused us, and why.
+    fn refusals(&self) -> Vec<Refusal> {
+        Vec::new()
+    }
 }

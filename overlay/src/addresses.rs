@@ -1,0 +1,127 @@
+//! Which addresses of others may be dialled.
+//!
+//! A stranger's list of addresses may aim at the volunteer's own router. Addresses
+//! that come from other peers are dialled only if they are public, unless the user
+//! allows otherwise.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use libp2p::Multiaddr;
+use libp2p::multiaddr::Protocol;
+
+/// Whether an address from another peer may be dialled: a plain TCP or QUIC address,
+/// and public unless `allow_private`.
+pub fn may_dial(address: &Multiaddr, allow_private: bool) -> bool {
+    let mut parts = address.iter();
+    let is_host_fine = match parts.next() {
+        Some(Protocol::Ip4(ip)) => allow_private || is_public(ip.into()),
+        Some(Protocol::Ip6(ip)) => allow_private || is_public(ip.into()),
+        // A name can lead anywhere: it is for the user's own configuration.
+        _ => false,
+    };
+    let is_transport_fine = match (parts.next(), parts.next()) {
+        (Some(Protocol::Udp(_)), Some(Protocol::QuicV1)) => {
+            matches!(parts.next(), None | Some(Protocol::P2p(_)))
+        }
+        (Some(Protocol::Tcp(_)), None | Some(Protocol::P2p(_))) => true,
+        _ => false,
+    };
+    is_host_fine && is_transport_fine && parts.next().is_none()
+}
+
+/// The address of the machine in an address.
+pub fn ip(address: &Multiaddr) -> Option<IpAddr> {
+    match address.iter().next()? {
+        Protocol::Ip4(ip) => Some(ip.into()),
+        Protocol::Ip6(ip) => Some(ip.into()),
+        _ => None,
+    }
+}
+
+/// Whether an address belongs to the public internet.
+fn is_public(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => is_public_v4(ip),
+        IpAddr::V6(ip) => is_public_v6(ip),
+    }
+}
+
+fn is_public_v4(ip: Ipv4Addr) -> bool {
+    let [a, b, c, _] = ip.octets();
+    let is_special = a == 0
+        || a >= 224
+        || ip.is_loopback()
+        || ip.is_private()
+        || ip.is_link_local()
+        || ip.is_documentation()
+        || (a == 100 && (64..128).contains(&b))
+        || (a == 192 && b == 0 && c == 0)
+        || (a == 198 && (18..20).contains(&b));
+    !is_special
+}
+
+fn is_public_v6(ip: Ipv6Addr) -> bool {
+    if let Some(ip) = ip.to_ipv4_mapped() {
+        return is_public_v4(ip);
+    }
+    let [first, second, ..] = ip.segments();
+    // Only this block is handed out; inside it, Teredo and 6to4 lead to IPv4 hosts
+    // and 2001:db8 is for books.
+    let is_global = first & 0xe000 == 0x2000;
+    let is_tunnel = first == 0x2002 || (first == 0x2001 && second == 0);
+    is_global && !is_tunnel && !(first == 0x2001 && second == 0x0db8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allowed(address: &str, allow_private: bool) -> bool {
+        may_dial(&address.parse().unwrap(), allow_private)
+    }
+
+    #[test]
+    fn public_addresses_may_be_dialled() {
+        for address in [
+            "/ip4/8.8.8.8/tcp/4001",
+            "/ip4/8.8.8.8/udp/4001/quic-v1",
+            "/ip6/2606:4700::1111/tcp/4001",
+        ] {
+            assert!(allowed(address, false), "{address}");
+        }
+    }
+
+    #[test]
+    fn private_ones_only_if_allowed() {
+        for address in [
+            "/ip4/127.0.0.1/tcp/1",
+            "/ip4/10.1.2.3/tcp/1",
+            "/ip4/192.168.1.1/udp/1/quic-v1",
+            "/ip4/169.254.169.254/tcp/80",
+            "/ip4/100.64.0.1/tcp/1",
+            "/ip4/0.0.0.0/tcp/1",
+            "/ip4/224.0.0.1/tcp/1",
+            "/ip6/::1/tcp/1",
+            "/ip6/fe80::1/tcp/1",
+            "/ip6/fd00::1/tcp/1",
+            "/ip6/::ffff:10.0.0.1/tcp/1",
+            "/ip6/64:ff9b::a00:1/tcp/1",
+            "/ip6/2002:a00:1::/tcp/1",
+        ] {
+            assert!(!allowed(address, false), "{address}");
+            assert!(allowed(address, true), "{address}");
+        }
+    }
+
+    #[test]
+    fn names_and_odd_transports_never() {
+        for address in [
+            "/dns4/router.local/tcp/80",
+            "/ip4/8.8.8.8/tcp/80/ws",
+            "/ip4/8.8.8.8/udp/53",
+            "/ip4/8.8.8.8",
+        ] {
+            assert!(!allowed(address, true), "{address}");
+        }
+    }
+}

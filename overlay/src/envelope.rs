@@ -1,0 +1,292 @@
+//! Signed messages.
+//!
+//! Whatever a peer says to others travels in an envelope that its author signed, so that
+//! those who pass it on can neither change it nor put words into anybody's mouth. Layout:
+//!
+//! | bytes | what |
+//! |---|---|
+//! | 8 | network tag: the start of the agreement's hash |
+//! | 1 | purpose |
+//! | 32 | author |
+//! | 32 | receiver, or zeros for all |
+//! | 8 | the author's sequence number, big-endian; greater in each envelope |
+//! | 8 | when it expires, in milliseconds since 1970, big-endian |
+//! | n | body |
+//! | 64 | signature over [`DOMAIN`] and everything before |
+
+use std::sync::Arc;
+
+use libp2p::identity::Keypair;
+
+use crate::PeerId;
+use crate::clock::Now;
+use crate::identity;
+
+/// Signed along, so that a signature made for something else is none here.
+const DOMAIN: &[u8] = b"peercrawl envelope 1";
+const HEADER_BYTES: usize = 8 + 1 + 32 + 32 + 8 + 8;
+const SIGNATURE_BYTES: usize = 64;
+/// What an envelope adds to its body.
+pub const OVERHEAD_BYTES: usize = HEADER_BYTES + SIGNATURE_BYTES;
+/// How far two peers' clocks may differ.
+pub const CLOCK_SKEW_MS: u64 = 120_000;
+/// The longest that an envelope may be valid.
+pub const LONGEST_LIFE_MS: u64 = 3_600_000;
+
+/// Tells networks apart in every envelope.
+pub type NetworkTag = [u8; 8];
+
+/// What an envelope is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// A lease: its author is a member.
+    Lease = 1,
+    /// A suspicion that a member is dead.
+    Suspicion = 2,
+    /// Bytes that are handed on to their owner.
+    HandOn = 3,
+    /// Bytes for one peer.
+    Send = 4,
+    /// A question to one peer.
+    Ask = 5,
+    /// The answer to a question.
+    Answer = 6,
+}
+
+impl Purpose {
+    fn from_byte(byte: u8) -> Option<Self> {
+        use Purpose::{Answer, Ask, HandOn, Lease, Send, Suspicion};
+        [Lease, Suspicion, HandOn, Send, Ask, Answer]
+            .into_iter()
+            .find(|purpose| *purpose as u8 == byte)
+    }
+}
+
+/// What is wrong with an envelope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// More bytes than any message may have.
+    #[error("too large")]
+    TooLarge,
+    /// Not an envelope, or not of this version.
+    #[error("undecodable")]
+    Undecodable,
+    /// Of another network.
+    #[error("of another network")]
+    WrongNetwork,
+    /// Not signed by its author.
+    #[error("forged")]
+    Forged,
+    /// Its time is over, or further away than any envelope's may be.
+    #[error("expired")]
+    Expired,
+    /// Seen before.
+    #[error("replayed")]
+    Replayed,
+}
+
+/// An envelope whose signature and time have been checked.
+#[derive(Debug, Clone)]
+pub struct Envelope {
+    /// What it is for.
+    pub purpose: Purpose,
+    /// Who wrote it.
+    pub author: PeerId,
+    /// Whom it is for; `None` for all.
+    pub to: Option<PeerId>,
+    /// Greater in each envelope of the author.
+    pub sequence: u64,
+    /// All of it, to pass on.
+    pub bytes: Arc<[u8]>,
+}
+
+fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at + N)?.try_into().ok()
+}
+
+impl Envelope {
+    /// Checks an envelope that came in. Sizes and the network come first, since the
+    /// signature is what costs time.
+    pub fn open(
+        bytes: Arc<[u8]>,
+        network: NetworkTag,
+        limit_bytes: usize,
+        now: Now,
+    ) -> Result<Self, Fault> {
+        if bytes.len() > limit_bytes.saturating_add(OVERHEAD_BYTES) {
+            return Err(Fault::TooLarge);
+        }
+        if bytes.len() < OVERHEAD_BYTES {
+            return Err(Fault::Undecodable);
+        }
+        if bytes[..8] != network {
+            return Err(Fault::WrongNetwork);
+        }
+        let envelope = Self::parse(&bytes).ok_or(Fault::Undecodable)?;
+        let expires_ms = u64::from_be_bytes(array(&bytes, 81).ok_or(Fault::Undecodable)?);
+        let is_late = expires_ms.saturating_add(CLOCK_SKEW_MS) < now.wall_ms;
+        if is_late || expires_ms > now.wall_ms + LONGEST_LIFE_MS + CLOCK_SKEW_MS {
+            return Err(Fault::Expired);
+        }
+        let (signed, signature) = bytes.split_at(bytes.len() - SIGNATURE_BYTES);
+        if !identity::verifies(envelope.author, &[DOMAIN, signed].concat(), signature) {
+            return Err(Fault::Forged);
+        }
+        Ok(Self { bytes, ..envelope })
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let to = PeerId(array(bytes, 41)?);
+        Some(Self {
+            purpose: Purpose::from_byte(bytes[8])?,
+            author: PeerId(array(bytes, 9)?),
+            to: (to.0 != [0; 32]).then_some(to),
+            sequence: u64::from_be_bytes(array(bytes, 73)?),
+            bytes: Arc::new([]),
+        })
+    }
+
+    /// What it says.
+    pub fn body(&self) -> &[u8] {
+        &self.bytes[HEADER_BYTES..self.bytes.len() - SIGNATURE_BYTES]
+    }
+}
+
+/// Writes this peer's envelopes.
+pub struct Sealer {
+    keypair: Keypair,
+    author: PeerId,
+    network: NetworkTag,
+    sequence: u64,
+}
+
+impl Sealer {
+    /// A sealer whose sequence begins at the present time, so that it goes on where an
+    /// earlier run of the same peer ended. `None` if the key is no Ed25519 key.
+    pub fn new(keypair: Keypair, network: NetworkTag, now: Now) -> Option<Self> {
+        Some(Self {
+            author: identity::peer_of(&keypair)?,
+            keypair,
+            network,
+            // In microseconds: no peer writes a million messages a second.
+            sequence: now.wall_ms * 1_000,
+        })
+    }
+
+    /// The author of these envelopes.
+    pub fn author(&self) -> PeerId {
+        self.author
+    }
+
+    /// Signs a message; gives its sequence number and its bytes.
+    pub fn seal(
+        &mut self,
+        purpose: Purpose,
+        to: Option<PeerId>,
+        body: &[u8],
+        now: Now,
+        life_ms: u64,
+    ) -> Option<(u64, Arc<[u8]>)> {
+        self.sequence += 1;
+        let expires_ms = now.wall_ms + life_ms;
+        let mut bytes = Vec::with_capacity(DOMAIN.len() + body.len() + OVERHEAD_BYTES);
+        bytes.extend_from_slice(DOMAIN);
+        bytes.extend_from_slice(&self.network);
+        bytes.push(purpose as u8);
+        bytes.extend_from_slice(&self.author.0);
+        bytes.extend_from_slice(&to.map_or([0; 32], |to| to.0));
+        bytes.extend_from_slice(&self.sequence.to_be_bytes());
+        bytes.extend_from_slice(&expires_ms.to_be_bytes());
+        bytes.extend_from_slice(body);
+        let signature = self.keypair.sign(&bytes).ok()?;
+        bytes.extend_from_slice(&signature);
+        Some((self.sequence, Arc::from(&bytes[DOMAIN.len()..])))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NETWORK: NetworkTag = *b"network1";
+    const NOW: Now = Now {
+        wall_ms: 1_800_000_000_000,
+        since_start_ms: 0,
+    };
+    const LIMIT: usize = 100;
+
+    fn sealer() -> Sealer {
+        Sealer::new(identity::keypair([3; 32]).unwrap(), NETWORK, NOW).unwrap()
+    }
+
+    fn sealed(body: &[u8]) -> Arc<[u8]> {
+        let to = Some(PeerId::repeat(9));
+        sealer()
+            .seal(Purpose::Send, to, body, NOW, 60_000)
+            .unwrap()
+            .1
+    }
+
+    fn open(bytes: &[u8]) -> Result<Envelope, Fault> {
+        Envelope::open(bytes.into(), NETWORK, LIMIT, NOW)
+    }
+
+    #[test]
+    fn an_envelope_says_who_wrote_what_to_whom() {
+        let envelope = open(&sealed(b"body")).unwrap();
+        assert_eq!(envelope.body(), b"body");
+        assert_eq!(envelope.author, sealer().author());
+        assert_eq!(envelope.to, Some(PeerId::repeat(9)));
+        assert_eq!(envelope.purpose, Purpose::Send);
+    }
+
+    #[test]
+    fn no_byte_of_it_can_be_changed() {
+        let sealed = sealed(b"body");
+        for at in 0..sealed.len() {
+            let mut changed = sealed.to_vec();
+            changed[at] ^= 1;
+            assert!(open(&changed).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn no_part_of_it_is_one() {
+        let sealed = sealed(b"body");
+        for length in 0..sealed.len() {
+            assert!(open(&sealed[..length]).is_err(), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn size_network_and_time_are_bounded() {
+        let large = sealed(&[0; LIMIT + 1]);
+        assert_eq!(open(&large).unwrap_err(), Fault::TooLarge);
+        let bytes = sealed(b"");
+        let other = Envelope::open(bytes.clone(), *b"network2", LIMIT, NOW);
+        assert_eq!(other.unwrap_err(), Fault::WrongNetwork);
+        let at = |wall_ms| Envelope::open(bytes.clone(), NETWORK, LIMIT, Now { wall_ms, ..NOW });
+        let expiry = NOW.wall_ms + 60_000;
+        assert!(at(expiry + CLOCK_SKEW_MS).is_ok());
+        assert_eq!(at(expiry + CLOCK_SKEW_MS + 1).unwrap_err(), Fault::Expired);
+        assert!(at(NOW.wall_ms - CLOCK_SKEW_MS).is_ok());
+        let long_ago = NOW.wall_ms - 2 * LONGEST_LIFE_MS;
+        assert_eq!(at(long_ago).unwrap_err(), Fault::Expired);
+    }
+
+    #[test]
+    fn sequences_rise_within_a_run_and_from_run_to_run() {
+        let mut first = sealer();
+        let mut seal = || first.seal(Purpose::Send, None, b"", NOW, 0).unwrap().0;
+        let (one, two) = (seal(), seal());
+        assert!(two > one);
+        let later = Now {
+            wall_ms: NOW.wall_ms + 1,
+            ..NOW
+        };
+        let keypair = identity::keypair([3; 32]).unwrap();
+        let mut second = Sealer::new(keypair, NETWORK, later).unwrap();
+        let next = second.seal(Purpose::Send, None, b"", later, 0).unwrap().0;
+        assert!(next > two);
+    }
+}

@@ -1,0 +1,98 @@
+//! What a peer says about itself: it is a member for as long as it keeps saying so.
+
+use serde::{Deserialize, Serialize};
+
+use crate::envelope::{Envelope, Purpose};
+use crate::{PeerId, Role};
+
+/// Addresses in a lease.
+pub const MOST_ADDRESSES: usize = 8;
+/// Bytes of one address.
+const ADDRESS_BYTES: usize = 256;
+/// Peers that a lease names as the way to its author.
+pub const MOST_VIA: usize = 3;
+/// Bytes for the layers above.
+pub const FACTS_BYTES: usize = 4_096;
+
+/// See the module.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// When the peer started, by its own clock in milliseconds since 1970. Greater in
+    /// each run.
+    pub incarnation: u64,
+    /// What it does for the overlay.
+    pub role: Role,
+    /// Whether it would be a supernode.
+    pub offers: bool,
+    /// How many leaves it serves, rounded down to fours.
+    pub leaves: u8,
+    /// Whether this is its farewell.
+    pub is_farewell: bool,
+    /// Where it can be reached, as binary multiaddresses.
+    pub addresses: Vec<Vec<u8>>,
+    /// Through whom it can be reached: a leaf's supernodes, the best first; in a flat
+    /// overlay some of its neighbours.
+    pub via: Vec<PeerId>,
+    /// For the layers above.
+    pub facts: Vec<u8>,
+}
+
+/// Orders the leases of one peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Version {
+    /// The peer's run.
+    pub incarnation: u64,
+    /// The envelope's sequence number.
+    pub sequence: u64,
+}
+
+/// A suspicion that a peer is dead, as it travels. A newer lease refutes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Suspicion {
+    /// Who is suspected.
+    pub peer: PeerId,
+    /// The last that its accuser has heard of it.
+    pub version: Version,
+}
+
+impl Lease {
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        // Writing plain data into memory does not fail.
+        postcard::to_stdvec(self).unwrap_or_default()
+    }
+
+    /// The lease in an envelope, and its version; `None` if there is none or it is
+    /// larger than leases may be.
+    pub fn decode(envelope: &Envelope) -> Option<(Self, Version)> {
+        if envelope.purpose != Purpose::Lease {
+            return None;
+        }
+        let lease: Self = postcard::from_bytes(envelope.body()).ok()?;
+        let is_bounded = lease.addresses.len() <= MOST_ADDRESSES
+            && lease.addresses.iter().all(|a| a.len() <= ADDRESS_BYTES)
+            && lease.via.len() <= MOST_VIA
+            && lease.facts.len() <= FACTS_BYTES;
+        let version = Version {
+            incarnation: lease.incarnation,
+            sequence: envelope.sequence,
+        };
+        is_bounded.then_some((lease, version))
+    }
+}
+
+impl Suspicion {
+    /// As bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        // Writing plain data into memory does not fail.
+        postcard::to_stdvec(self).unwrap_or_default()
+    }
+
+    /// The suspicion in an envelope.
+    pub fn decode(envelope: &Envelope) -> Option<Self> {
+        if envelope.purpose != Purpose::Suspicion {
+            return None;
+        }
+        postcard::from_bytes(envelope.body()).ok()
+    }
+}

@@ -1,0 +1,454 @@
+//! Connections, links, and whom to dial.
+//!
+//! A connection is not a link yet: whoever dialled says hello, and both compare what all
+//! members must agree on. A peer that differs is told why and not dialled for a while;
+//! one that says nothing is closed.
+
+use std::net::IpAddr;
+
+use libp2p::core::ConnectedPoint;
+use libp2p::multiaddr::Protocol;
+use libp2p::request_response::ResponseChannel;
+use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
+use libp2p::swarm::{ConnectionId, DialError};
+use libp2p::{Multiaddr, PeerId as Libp2pPeerId};
+
+use super::super::frame::{Records, Request, Response};
+use super::super::options::PROTOCOL_VERSION;
+use super::Node;
+use super::packets::Outbound;
+use crate::election::MOST_LEAVES;
+use crate::topology::{self, Kind};
+use crate::{PeerId, Refusal, Role, addresses, identity};
+
+/// How long a visitor may take to say hello.
+const HELLO_MS: u64 = 10_000;
+/// How long an unwanted link is kept, so that its peer hears of the better ones first.
+const UNWANTED_MS: u64 = 2_000;
+/// How long a peer that differs is left alone.
+const REFUSED_MS: u64 = 600_000;
+/// How long a supernode without room is left alone.
+const FULL_MS: u64 = 30_000;
+/// Dials begun at one tick.
+const DIALS: usize = 8;
+/// With fewer links than this, known addresses are tried too.
+const FEW_LINKS: usize = 1;
+/// With enough links, a known address is still tried so often: two networks that have
+/// lost sight of each other find together again.
+const MEND_MS: u64 = 60_000;
+
+/// A connected peer that is not admitted yet.
+pub struct Visitor {
+    since_ms: u64,
+    /// Where it calls from.
+    ip: Option<IpAddr>,
+}
+
+/// Why a peer with such a hello is refused.
+fn difference(
+    node: &Node,
+    version: u16,
+    network: &str,
+    agreement: &[u8; 32],
+) -> Option<(String, String)> {
+    let (mine, theirs) = (&node.options.network, network);
+    if mine != theirs {
+        let shown: String = theirs
+            .chars()
+            .take(64)
+            .filter(|c| !c.is_control())
+            .collect();
+        return Some((
+            format!("it is in the network \"{shown}\", this peer in \"{mine}\""),
+            format!("you are in the network \"{shown}\", this peer is in \"{mine}\""),
+        ));
+    }
+    if version != PROTOCOL_VERSION {
+        return Some((
+            format!("it speaks version {version} of the protocol, this peer {PROTOCOL_VERSION}"),
+            format!("you speak version {version} of the protocol, this peer {PROTOCOL_VERSION}"),
+        ));
+    }
+    (*agreement != node.options.agreement_hash()).then(|| {
+        let what = "its rules for who crawls what differ from this peer's";
+        (what.into(), what.replace("its", "your"))
+    })
+}
+
+impl Node {
+    pub(super) fn on_connected(
+        &mut self,
+        libp2p_peer: Libp2pPeerId,
+        connection: ConnectionId,
+        endpoint: &ConnectedPoint,
+    ) {
+        if let Some(address) = self.dialled.remove(&connection) {
+            self.address_back_off.succeeded(&address);
+        }
+        self.dial_backs.remove(&connection);
+        let Some(peer) = identity::from_libp2p(&libp2p_peer) else {
+            // Only Ed25519 keys name peers here.
+            let _gone = self.swarm.disconnect_peer_id(libp2p_peer);
+            return;
+        };
+        self.probed.remove(&peer);
+        match endpoint {
+            ConnectedPoint::Listener { .. } => self.has_inbound = true,
+            ConnectedPoint::Dialer { address, .. } => self.note_host(libp2p_peer, address),
+        }
+        if self.links.contains(&peer) {
+            return;
+        }
+        let since_ms = self.now_ms();
+        let ip = addresses::ip(endpoint.get_remote_address());
+        let visitor = Visitor { since_ms, ip };
+        self.visitors.entry(libp2p_peer).or_insert(visitor);
+        if endpoint.is_dialer() {
+            let hello = Request::Hello {
+                version: PROTOCOL_VERSION,
+                network: self.options.network.clone(),
+                agreement: self.options.agreement_hash(),
+                is_leaf: self.role() == Role::Leaf,
+                records: self.first_records(),
+            };
+            self.ask(libp2p_peer, hello, Outbound::Hello);
+        }
+    }
+
+    pub(super) fn on_hello(
+        &mut self,
+        libp2p_peer: Libp2pPeerId,
+        hello: Request,
+        channel: ResponseChannel<Response>,
+    ) {
+        let Request::Hello {
+            version,
+            network,
+            agreement,
+            is_leaf,
+            records,
+        } = hello
+        else {
+            return;
+        };
+        let Some(peer) = identity::from_libp2p(&libp2p_peer) else {
+            return;
+        };
+        if let Some((reason, told)) = difference(self, version, &network, &agreement) {
+            self.respond(channel, Response::Refused(told));
+            self.refuse(peer, reason);
+            return;
+        }
+        let is_leaf_here = is_leaf && self.role() == Role::Supernode;
+        let has_room = !is_leaf_here || self.leaves().count() < MOST_LEAVES;
+        let known = self.first_records();
+        self.respond(
+            channel,
+            Response::Welcome {
+                has_room,
+                records: known,
+            },
+        );
+        let ip = self
+            .visitors
+            .get(&libp2p_peer)
+            .and_then(|visitor| visitor.ip);
+        self.admit(peer, records);
+        if let Some(ip) = ip.filter(|_| has_room && is_leaf_here) {
+            self.dial_back(peer, libp2p_peer, ip);
+        }
+    }
+
+    /// The answer to our hello.
+    pub(super) fn on_welcome(&mut self, libp2p_peer: Libp2pPeerId, response: Option<Response>) {
+        let Some(peer) = identity::from_libp2p(&libp2p_peer) else {
+            return;
+        };
+        match response {
+            Some(Response::Welcome { has_room, records }) => {
+                let is_leaf = self.role() == Role::Leaf;
+                if has_room || !is_leaf {
+                    self.admit(peer, records);
+                } else {
+                    self.take_records(peer, records);
+                    self.part(peer, FULL_MS);
+                }
+            }
+            Some(Response::Refused(reason)) => {
+                let reason: String = reason
+                    .chars()
+                    .take(200)
+                    .filter(|c| !c.is_control())
+                    .collect();
+                self.refuse(peer, format!("it says: {reason}"));
+                self.part(peer, REFUSED_MS);
+            }
+            _ => self.part(peer, FULL_MS),
+        }
+    }
+
+    fn refuse(&mut self, peer: PeerId, reason: String) {
+        tracing::info!("{peer} is not in this network: {reason}");
+        self.shared.add_refusal(Refusal { peer, reason });
+    }
+
+    /// Closes all connections to a peer and leaves it alone for a while.
+    fn part(&mut self, peer: PeerId, rest_ms: u64) {
+        let until_ms = self.now_ms() + rest_ms;
+        self.peer_back_off.rest(peer, until_ms);
+        if let Some(peer) = identity::to_libp2p(peer) {
+            let _gone = self.swarm.disconnect_peer_id(peer);
+        }
+    }
+
+    /// A connection becomes a link.
+    fn admit(&mut self, peer: PeerId, records: Records) {
+        if let Some(libp2p_peer) = identity::to_libp2p(peer) {
+            self.visitors.remove(&libp2p_peer);
+        }
+        self.peer_back_off.succeeded(&peer);
+        self.take_records(peer, records);
+        if !self.links.contains(&peer) {
+            self.links.push(peer);
+            self.send_more_records(peer);
+        }
+        self.update_lease();
+        self.send_waiting(peer);
+    }
+
+    pub(super) fn on_disconnected(&mut self, libp2p_peer: Libp2pPeerId) {
+        self.visitors.remove(&libp2p_peer);
+        let Some(peer) = identity::from_libp2p(&libp2p_peer) else {
+            return;
+        };
+        let had_link = self.links.contains(&peer);
+        self.links.retain(|&link| link != peer);
+        self.unwanted.remove(&peer);
+        let Some(lease) = self.membership.lease(peer).filter(|_| had_link) else {
+            return;
+        };
+        // A leaf may have moved to other supernodes.
+        if lease.role == Role::Leaf && !lease.via.contains(&self.me) {
+            return;
+        }
+        self.probed.insert(peer);
+        if !self.dial(peer) {
+            self.accuse(peer);
+        }
+        self.update_lease();
+    }
+
+    pub(super) fn on_dial_failed(
+        &mut self,
+        libp2p_peer: Option<Libp2pPeerId>,
+        connection: ConnectionId,
+        error: &DialError,
+    ) {
+        let (now_ms, jitter) = (self.now_ms(), self.jitter());
+        if let Some(address) = self.dialled.remove(&connection) {
+            self.address_back_off.failed(address, now_ms, jitter);
+        }
+        if self.dial_backs.remove(&connection)
+            || matches!(error, DialError::DialPeerConditionFalse(_))
+        {
+            return;
+        }
+        let Some(peer) = libp2p_peer.and_then(|peer| identity::from_libp2p(&peer)) else {
+            return;
+        };
+        tracing::debug!("cannot reach {peer}: {error}");
+        self.peer_back_off.failed(peer, now_ms, jitter);
+        if self.probed.remove(&peer) {
+            self.accuse(peer);
+        }
+        self.go_round(peer);
+    }
+
+    /// Dials a member at the addresses of its lease; tells whether that can be tried.
+    pub(super) fn dial(&mut self, peer: PeerId) -> bool {
+        let Some(libp2p_peer) = identity::to_libp2p(peer) else {
+            return false;
+        };
+        let addresses = self.addresses_of(peer);
+        if addresses.is_empty() || self.offenders.contains(peer, self.now_ms()) {
+            return false;
+        }
+        let options = DialOpts::peer_id(libp2p_peer)
+            .condition(PeerCondition::DisconnectedAndNotDialing)
+            .addresses(addresses)
+            .build();
+        match self.swarm.dial(options) {
+            Ok(()) | Err(DialError::DialPeerConditionFalse(_)) => true,
+            Err(error) => {
+                tracing::debug!("cannot dial {peer}: {error}");
+                let (now_ms, jitter) = (self.now_ms(), self.jitter());
+                self.peer_back_off.failed(peer, now_ms, jitter);
+                false
+            }
+        }
+    }
+
+    fn addresses_of(&self, peer: PeerId) -> Vec<Multiaddr> {
+        let Some(lease) = self.membership.lease(peer) else {
+            return Vec::new();
+        };
+        let parse = |bytes: &Vec<u8>| Multiaddr::try_from(bytes.clone()).ok();
+        let may_dial =
+            |address: &Multiaddr| addresses::may_dial(address, self.options.allow_private);
+        lease
+            .addresses
+            .iter()
+            .filter_map(parse)
+            .filter(may_dial)
+            .collect()
+    }
+
+    /// Shows a leaf whether others can reach it, so that it knows whether it could be a
+    /// supernode. Only where it calls from: nobody is made to knock at strangers' doors.
+    fn dial_back(&mut self, peer: PeerId, libp2p_peer: Libp2pPeerId, ip: IpAddr) {
+        let mut addresses = self.addresses_of(peer);
+        addresses.retain(|address| addresses::ip(address) == Some(ip));
+        if addresses.is_empty() {
+            return;
+        }
+        let options = DialOpts::peer_id(libp2p_peer)
+            .condition(PeerCondition::Always)
+            .addresses(addresses)
+            .allocate_new_port()
+            .build();
+        let connection = options.connection_id();
+        if self.swarm.dial(options).is_ok() {
+            self.dial_backs.insert(connection);
+        }
+    }
+
+    /// Somebody on the local network.
+    pub(super) fn on_neighbour(&mut self, libp2p_peer: Libp2pPeerId, address: Multiaddr) {
+        let Some(peer) = identity::from_libp2p(&libp2p_peer) else {
+            return;
+        };
+        let is_due = self.peer_back_off.is_due(&peer, self.now_ms());
+        if is_due && !self.links.contains(&peer) && self.links.is_empty() {
+            self.dial_address(address);
+        }
+    }
+
+    /// An address at which others see this peer.
+    pub(super) fn on_observed(&mut self, address: Multiaddr) {
+        const MOST: usize = 3;
+        if !self.observed.contains(&address) {
+            self.observed.truncate(MOST - 1);
+            self.observed.insert(0, address);
+        }
+    }
+
+    fn note_host(&mut self, peer: Libp2pPeerId, address: &Multiaddr) {
+        let mut address = address.clone();
+        if !address.iter().any(|part| matches!(part, Protocol::P2p(_))) {
+            address.push(Protocol::P2p(peer));
+        }
+        self.hosts.found(address, self.now().wall_ms);
+    }
+
+    fn dial_address(&mut self, address: Multiaddr) {
+        let peer = address.iter().find_map(|part| match part {
+            Protocol::P2p(peer) => Some(peer),
+            _ => None,
+        });
+        let is_connected = peer.is_some_and(|peer| self.swarm.is_connected(&peer));
+        let is_dialled = self.dialled.values().any(|other| *other == address);
+        if is_connected || is_dialled || peer == Some(*self.swarm.local_peer_id()) {
+            return;
+        }
+        let options = match peer {
+            Some(peer) => DialOpts::peer_id(peer)
+                .condition(PeerCondition::DisconnectedAndNotDialing)
+                .addresses(vec![address.clone()])
+                .build(),
+            None => DialOpts::unknown_peer_id().address(address.clone()).build(),
+        };
+        let connection = options.connection_id();
+        if self.swarm.dial(options).is_ok() {
+            self.dialled.insert(connection, address);
+        } else {
+            let (now_ms, jitter) = (self.now_ms(), self.jitter());
+            self.address_back_off.failed(address, now_ms, jitter);
+        }
+    }
+
+    pub(super) fn tick_links(&mut self) {
+        let now_ms = self.now_ms();
+        self.dial_members(now_ms);
+        self.dial_known(now_ms);
+        let unwanted = topology::unwanted(self.kind, self.role(), &self.links, &self.membership);
+        self.unwanted.retain(|peer, _| unwanted.contains(peer));
+        for peer in unwanted {
+            let since_ms = *self.unwanted.entry(peer).or_insert(now_ms);
+            if now_ms >= since_ms + UNWANTED_MS
+                && let Some(peer) = identity::to_libp2p(peer)
+            {
+                let _gone = self.swarm.disconnect_peer_id(peer);
+            }
+        }
+        let is_late = |visitor: &Visitor| now_ms >= visitor.since_ms + HELLO_MS;
+        let late: Vec<_> = self.visitors.iter().filter(|(_, v)| is_late(v)).collect();
+        let late: Vec<_> = late.into_iter().map(|(&peer, _)| peer).collect();
+        for peer in late {
+            self.visitors.remove(&peer);
+            let _gone = self.swarm.disconnect_peer_id(peer);
+        }
+    }
+
+    fn dial_members(&mut self, now_ms: u64) {
+        let wanted = topology::wanted(
+            self.kind,
+            self.me,
+            self.role(),
+            &self.links,
+            &self.membership,
+        );
+        let is_due = |peer: &PeerId| self.peer_back_off.is_due(peer, now_ms);
+        let due: Vec<_> = wanted.into_iter().filter(is_due).take(DIALS).collect();
+        for peer in due {
+            let is_connected = identity::to_libp2p(peer)
+                .is_some_and(|libp2p_peer| self.visitors.contains_key(&libp2p_peer));
+            if !is_connected {
+                self.dial(peer);
+            }
+        }
+    }
+
+    /// Looks for the network where it was told to be, and where it was found before.
+    fn dial_known(&mut self, now_ms: u64) {
+        let is_due = |address: &Multiaddr| self.address_back_off.is_due(address, now_ms);
+        let mut known = self.bootstrap.clone();
+        if self.links.len() < FEW_LINKS {
+            known.extend(self.hosts.latest());
+            let due: Vec<_> = known.into_iter().filter(is_due).take(DIALS).collect();
+            for address in due {
+                self.dial_address(address);
+            }
+        } else if now_ms >= self.mended_ms + MEND_MS && !known.is_empty() {
+            self.mended_ms = now_ms;
+            let address = known.swap_remove(self.random() as usize % known.len());
+            self.dial_address(address);
+        }
+    }
+
+    /// Whether this peer may still find a network that it knows of.
+    pub(super) fn is_joining(&self) -> bool {
+        const PATIENCE_MS: u64 = 5_000;
+        let knows_some = !self.bootstrap.is_empty() || !self.hosts.is_empty();
+        (knows_some || self.options.mdns) && self.links.is_empty() && self.now_ms() < PATIENCE_MS
+    }
+
+    /// The leaves that this supernode serves.
+    pub(super) fn leaves(&self) -> impl Iterator<Item = PeerId> {
+        let is_mine = |&&link: &&PeerId| {
+            let lease = self.membership.lease(link);
+            let is_leaf = |role| self.kind == Kind::Supernode && role == Role::Leaf;
+            lease.is_some_and(|l| is_leaf(l.role) && l.via.contains(&self.me))
+        };
+        self.links.iter().filter(is_mine).copied()
+    }
+}

@@ -1,0 +1,559 @@
+//! Messages to one peer, hop by hop.
+//!
+//! A packet is a signed envelope on its way. Whoever gets one checks it, and either
+//! it has arrived, or it goes on over the link that [`crate::routing`] names. A
+//! packet that needs a link first waits for it. A question goes the same way, and its
+//! answer comes back as the response of each hop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use libp2p::PeerId as Libp2pPeerId;
+use libp2p::request_response::{OutboundRequestId, ResponseChannel};
+
+use super::super::frame::{Request, Response};
+use super::super::shared::Use;
+use super::super::transport::LONGEST_REQUEST;
+use super::gossip::Onward;
+use super::{Command, Control, Node};
+use crate::envelope::{Envelope, Fault, Purpose};
+use crate::offenders::Offence;
+use crate::routing::{self, Crossroads, Hop, MOST_HOPS};
+use crate::topology::Kind;
+use crate::{Event, MessageId, PeerId, Replier, Role, identity};
+
+/// How long a message is valid.
+const MESSAGE_LIFE_MS: u64 = 60_000;
+/// Packets that may wait for one link.
+const MOST_WAITING: usize = 64;
+/// How long they wait.
+const WAIT_MS: u64 = 5_000;
+/// Bytes of packets under way to all peers together; beyond, packets are dropped.
+const MOST_OUTBOUND_BYTES: usize = 64 << 20;
+/// What a packet takes beside its envelope.
+const PACKET_BYTES: usize = 1 << 10;
+/// Questions of others that may wait for the crawler.
+const MOST_QUESTIONS: usize = 1_024;
+
+/// What is done with the response to an exchange that this peer began.
+pub enum Outbound {
+    /// Admission.
+    Hello,
+    /// Nothing.
+    Records {
+        /// Whether these were this peer's last words.
+        is_farewell: bool,
+    },
+    /// It concerns a packet.
+    Packet {
+        /// Who waits for what becomes of it.
+        origin: Origin,
+        /// What it takes.
+        bytes: usize,
+    },
+}
+
+impl Outbound {
+    /// Whether this exchange is worth waiting for at the end.
+    pub fn is_farewell(&self) -> bool {
+        matches!(self, Self::Records { is_farewell: true })
+    }
+}
+
+/// Who waits for what becomes of a packet.
+pub enum Origin {
+    /// This peer wrote it; it counts as under way to its receiver.
+    Mine {
+        /// The receiver.
+        to: PeerId,
+        /// Where the answer goes, if it is a question, and its sequence number.
+        question: Option<(Replier, u64)>,
+    },
+    /// A neighbour waits for the answer.
+    Theirs(ResponseChannel<Response>),
+    /// Nobody: its sender has been told that it goes on.
+    Nobody,
+}
+
+/// A packet on its way.
+pub struct Packet {
+    envelope: Envelope,
+    hops: u8,
+    deadline_ms: u32,
+    /// The neighbour that it came from.
+    from: Option<PeerId>,
+    origin: Origin,
+}
+
+/// A packet that waits for a link.
+pub struct Waiting {
+    until_ms: u64,
+    packet: Packet,
+}
+
+/// A question that the crawler has not answered yet.
+pub struct Question {
+    asker: PeerId,
+    sequence: u64,
+    channel: ResponseChannel<Response>,
+    until_ms: u64,
+}
+
+fn use_of(purpose: Purpose) -> Use {
+    match purpose {
+        Purpose::Lease | Purpose::Suspicion => Use::Membership,
+        Purpose::HandOn => Use::HandedOn,
+        Purpose::Send => Use::Sent,
+        Purpose::Ask | Purpose::Answer => Use::Requests,
+    }
+}
+
+impl Node {
+    pub(super) fn on_command(&mut self, command: Command) {
+        let now = self.now();
+        match command {
+            Command::HandOn { owner, bytes } => {
+                let is_routed = owner.is_some() && self.kind == Kind::Supernode;
+                let to = owner.unwrap_or(self.me);
+                if !self.upload.takes(bytes.len(), now.since_start_ms) {
+                    self.lose(Origin::Mine { to, question: None });
+                } else if let (true, Some(to)) = (is_routed, owner) {
+                    self.set_out(Purpose::HandOn, to, &bytes, Duration::ZERO, None);
+                } else {
+                    self.broadcast(&bytes);
+                    self.shared.arrived(to);
+                }
+            }
+            Command::Send { to, bytes } => {
+                if self.upload.takes(bytes.len(), now.since_start_ms) {
+                    self.set_out(Purpose::Send, to, &bytes, Duration::ZERO, None);
+                } else {
+                    self.lose(Origin::Mine { to, question: None });
+                }
+            }
+            Command::Ask {
+                to,
+                bytes,
+                deadline,
+                replier,
+            } => self.set_out(Purpose::Ask, to, &bytes, deadline, Some(replier)),
+        }
+    }
+
+    fn set_out(
+        &mut self,
+        purpose: Purpose,
+        to: PeerId,
+        bytes: &[u8],
+        deadline: Duration,
+        replier: Option<Replier>,
+    ) {
+        let now = self.now();
+        let sealed = self
+            .sealer
+            .seal(purpose, Some(to), bytes, now, MESSAGE_LIFE_MS);
+        let Some((sequence, bytes)) = sealed else {
+            return self.lose(Origin::Mine { to, question: None });
+        };
+        let envelope = Envelope {
+            purpose,
+            author: self.me,
+            to: Some(to),
+            sequence,
+            bytes,
+        };
+        let question = replier.map(|replier| (replier, sequence));
+        self.carry(Packet {
+            envelope,
+            hops: MOST_HOPS,
+            deadline_ms: deadline.min(LONGEST_REQUEST).as_millis() as u32,
+            from: None,
+            origin: Origin::Mine { to, question },
+        });
+    }
+
+    /// A neighbour asks something.
+    pub(super) fn on_request(
+        &mut self,
+        libp2p_peer: Libp2pPeerId,
+        request: Request,
+        channel: ResponseChannel<Response>,
+    ) {
+        let Some(from) = identity::from_libp2p(&libp2p_peer) else {
+            return;
+        };
+        if matches!(request, Request::Hello { .. }) {
+            return self.on_hello(libp2p_peer, request, channel);
+        }
+        if !self.links.contains(&from) {
+            // It may just have admitted us, with our side still to come.
+            self.blame(from, Offence::OutOfTurn);
+            return self.respond(channel, Response::Busy);
+        }
+        match request {
+            Request::Hello { .. } => {}
+            Request::Records(records) => {
+                self.take_records(from, records);
+                self.respond(channel, Response::Done);
+            }
+            Request::Packet {
+                hops,
+                deadline_ms,
+                envelope,
+            } => self.on_packet(from, hops, deadline_ms, envelope.into(), channel),
+        }
+    }
+
+    fn on_packet(
+        &mut self,
+        from: PeerId,
+        hops: u8,
+        deadline_ms: u32,
+        bytes: Arc<[u8]>,
+        channel: ResponseChannel<Response>,
+    ) {
+        let limit = self.options.limits.message_bytes;
+        let size = bytes.len();
+        let opened = Envelope::open(bytes, self.network, limit, self.now());
+        let checked = opened.and_then(|envelope| {
+            let is_new = self.replay.is_new(envelope.author, envelope.sequence);
+            is_new.then_some(envelope).ok_or(Fault::Replayed)
+        });
+        let envelope = match checked {
+            Ok(envelope) => envelope,
+            Err(fault) => {
+                self.blame(from, Offence::Envelope(fault));
+                return self.respond(channel, Response::Busy);
+            }
+        };
+        let is_mine = envelope.to.is_none_or(|to| to == self.me);
+        let of = if is_mine {
+            use_of(envelope.purpose)
+        } else {
+            Use::Carried
+        };
+        self.shared.counters.received(of, size);
+        if self.membership.lease(envelope.author).is_none() {
+            // A stranger's words, or those of one who has just left.
+            return self.respond(channel, Response::Busy);
+        }
+        match envelope.purpose {
+            Purpose::Ask => self.carry(Packet {
+                envelope,
+                hops,
+                deadline_ms,
+                from: Some(from),
+                origin: Origin::Theirs(channel),
+            }),
+            Purpose::HandOn if envelope.to.is_none() => {
+                let is_delivered = self.take_broadcast(from, &envelope);
+                self.respond_taken(channel, is_delivered);
+            }
+            Purpose::HandOn | Purpose::Send if is_mine => {
+                let is_delivered = self.deliver(&envelope, None);
+                self.respond_taken(channel, is_delivered);
+            }
+            Purpose::HandOn | Purpose::Send => {
+                self.respond(channel, Response::Done);
+                self.carry(Packet {
+                    envelope,
+                    hops,
+                    deadline_ms,
+                    from: Some(from),
+                    origin: Origin::Nobody,
+                });
+            }
+            Purpose::Lease | Purpose::Suspicion | Purpose::Answer => {
+                self.blame(from, Offence::Frame);
+                self.respond(channel, Response::Busy);
+            }
+        }
+    }
+
+    fn respond_taken(&mut self, channel: ResponseChannel<Response>, is_taken: bool) {
+        let response = if is_taken {
+            Response::Done
+        } else {
+            Response::Busy
+        };
+        self.respond(channel, response);
+    }
+
+    /// Brings a packet a step closer.
+    fn carry(&mut self, packet: Packet) {
+        // Only broadcasts have no receiver, and they do not come here.
+        let Some(to) = packet.envelope.to else {
+            return;
+        };
+        match self.next_hop(to, packet.from) {
+            Hop::Here => self.arrive(packet),
+            Hop::Link(peer) if packet.hops > 0 => self.pass(peer, packet),
+            Hop::Dial(peer) if packet.hops > 0 => {
+                let waiting = self.waiting.entry(peer).or_default();
+                if waiting.len() >= MOST_WAITING {
+                    return self.lose(packet.origin);
+                }
+                let until_ms = self.clock.now().since_start_ms + WAIT_MS;
+                waiting.push(Waiting { until_ms, packet });
+                if !self.dial(peer) {
+                    let (now_ms, jitter) = (self.now_ms(), self.jitter());
+                    self.peer_back_off.failed(peer, now_ms, jitter);
+                    self.go_round(peer);
+                }
+            }
+            _ => self.lose(packet.origin),
+        }
+    }
+
+    fn next_hop(&self, to: PeerId, from: Option<PeerId>) -> Hop {
+        let lease = self.membership.lease(to);
+        let now_ms = self.now_ms();
+        let crossroads = Crossroads {
+            me: self.me,
+            is_leaf: self.role() == Role::Leaf,
+            is_to_leaf: lease.is_some_and(|lease| lease.role == Role::Leaf),
+            via: lease.map_or(&[], |lease| &lease.via),
+            from,
+            links: &self.links,
+            is_unreachable: &|peer| !self.peer_back_off.is_due(&peer, now_ms),
+        };
+        routing::next_hop(to, crossroads)
+    }
+
+    fn pass(&mut self, peer: PeerId, packet: Packet) {
+        let Some(libp2p_peer) = identity::to_libp2p(peer) else {
+            return self.lose(packet.origin);
+        };
+        let envelope = packet.envelope;
+        if self.outbound_bytes + envelope.bytes.len() > MOST_OUTBOUND_BYTES {
+            return self.lose(packet.origin);
+        }
+        let is_mine = envelope.author == self.me;
+        let of = if is_mine {
+            use_of(envelope.purpose)
+        } else {
+            Use::Carried
+        };
+        self.count_sent(of, 1, envelope.bytes.len());
+        self.ask_packet(
+            libp2p_peer,
+            packet.hops - 1,
+            packet.deadline_ms,
+            &envelope.bytes,
+            packet.origin,
+        );
+    }
+
+    /// Sends an envelope over a link, to whoever is there and with nobody waiting.
+    pub(super) fn pass_copy(&mut self, peer: PeerId, bytes: &Arc<[u8]>, of: Use) {
+        if let Some(libp2p_peer) = identity::to_libp2p(peer)
+            && self.outbound_bytes + bytes.len() <= MOST_OUTBOUND_BYTES
+        {
+            self.count_sent(of, 1, bytes.len());
+            self.ask_packet(libp2p_peer, MOST_HOPS, 0, bytes, Origin::Nobody);
+        }
+    }
+
+    fn ask_packet(
+        &mut self,
+        peer: Libp2pPeerId,
+        hops: u8,
+        deadline_ms: u32,
+        envelope: &[u8],
+        origin: Origin,
+    ) {
+        let bytes = envelope.len() + PACKET_BYTES;
+        self.outbound_bytes += bytes;
+        let request = Request::Packet {
+            hops,
+            deadline_ms,
+            envelope: envelope.to_vec(),
+        };
+        self.ask(peer, request, Outbound::Packet { origin, bytes });
+    }
+
+    /// A packet has arrived.
+    fn arrive(&mut self, packet: Packet) {
+        let envelope = packet.envelope;
+        if envelope.purpose != Purpose::Ask {
+            let _counted = self.deliver(&envelope, None);
+            if let Origin::Mine { to, .. } = packet.origin {
+                self.shared.arrived(to);
+            }
+            return;
+        }
+        let replier = match packet.origin {
+            // A question to oneself.
+            Origin::Mine { to, question } => {
+                self.shared.arrived(to);
+                question.map(|(replier, _)| replier)
+            }
+            Origin::Theirs(channel) if self.questions.len() < MOST_QUESTIONS => {
+                let id = self.next_id();
+                let question = Question {
+                    asker: envelope.author,
+                    sequence: envelope.sequence,
+                    channel,
+                    until_ms: self.now_ms() + u64::from(packet.deadline_ms),
+                };
+                self.questions.insert(id, question);
+                let controls = self.controls.clone();
+                Some(Replier::new(move |bytes| {
+                    if let Some(controls) = controls.upgrade() {
+                        // An answer that finds no room comes too late anyway.
+                        let _full = controls.try_send(Control::Answer(id, bytes));
+                    }
+                }))
+            }
+            Origin::Theirs(_) | Origin::Nobody => None,
+        };
+        let Some(replier) = replier else {
+            return self.shared.counters.dropped(1);
+        };
+        let event = Event::Request {
+            from: envelope.author,
+            bytes: envelope.body().into(),
+            replier,
+        };
+        if !self.events.offer(event, envelope.bytes.len()) {
+            self.shared.counters.dropped(1);
+        }
+    }
+
+    /// The crawler has answered a question.
+    pub(super) fn on_answer(&mut self, id: u64, bytes: &[u8]) {
+        let Some(question) = self.questions.remove(&id) else {
+            return;
+        };
+        if bytes.len() + 8 > self.options.limits.message_bytes {
+            tracing::error!("an answer of {} bytes is too large", bytes.len());
+            return;
+        }
+        let body = [&question.sequence.to_be_bytes(), bytes].concat();
+        let (now, to) = (self.now(), Some(question.asker));
+        let sealed = self
+            .sealer
+            .seal(Purpose::Answer, to, &body, now, MESSAGE_LIFE_MS);
+        if let Some((_, envelope)) = sealed {
+            self.count_sent(Use::Requests, 1, envelope.len());
+            self.respond(question.channel, Response::Answer(envelope.to_vec()));
+        }
+    }
+
+    pub(super) fn on_response(
+        &mut self,
+        peer: Libp2pPeerId,
+        request: OutboundRequestId,
+        response: Option<Response>,
+    ) {
+        match self.outbound.remove(&request) {
+            Some(Outbound::Hello) => self.on_welcome(peer, response),
+            Some(Outbound::Packet { origin, bytes }) => {
+                self.outbound_bytes -= bytes;
+                self.on_packet_response(origin, response);
+            }
+            Some(Outbound::Records { .. }) | None => {}
+        }
+    }
+
+    fn on_packet_response(&mut self, origin: Origin, response: Option<Response>) {
+        match (origin, response) {
+            (Origin::Mine { to, question }, Some(Response::Answer(bytes))) => {
+                self.shared.arrived(to);
+                let body = self.open_answer(bytes, to, question.as_ref().map(|(_, s)| *s));
+                if let (Some((replier, _)), Some(body)) = (question, body) {
+                    replier.answer(body);
+                }
+            }
+            (Origin::Mine { to, .. }, Some(Response::Done)) => self.shared.arrived(to),
+            (Origin::Theirs(channel), Some(Response::Answer(bytes))) => {
+                self.count_sent(Use::Carried, 1, bytes.len());
+                self.respond(channel, Response::Answer(bytes));
+            }
+            (Origin::Nobody, Some(_)) => {}
+            (origin, _) => self.lose(origin),
+        }
+    }
+
+    /// The answer in an envelope, if it is its receiver's to this very question.
+    fn open_answer(&self, bytes: Vec<u8>, from: PeerId, sequence: Option<u64>) -> Option<Vec<u8>> {
+        self.shared.counters.received(Use::Requests, bytes.len());
+        let limit = self.options.limits.message_bytes;
+        let envelope = Envelope::open(bytes.into(), self.network, limit, self.now()).ok()?;
+        let is_right = envelope.purpose == Purpose::Answer
+            && envelope.author == from
+            && envelope.to == Some(self.me);
+        let (asked, body) = envelope.body().split_at_checked(8)?;
+        let is_to_this = sequence.is_some_and(|sequence| asked == sequence.to_be_bytes());
+        (is_right && is_to_this).then(|| body.to_vec())
+    }
+
+    /// A packet goes no further. Whoever waits for an answer will wait in vain, and
+    /// a message is sent again by whoever needs a receipt.
+    fn lose(&mut self, origin: Origin) {
+        self.shared.counters.dropped(1);
+        match origin {
+            Origin::Mine { to, .. } => self.shared.arrived(to),
+            Origin::Theirs(channel) => self.respond(channel, Response::Busy),
+            Origin::Nobody => {}
+        }
+    }
+
+    /// Gives a message to the crawler; tells whether there was room.
+    pub(super) fn deliver(&mut self, envelope: &Envelope, onward: Option<Onward>) -> bool {
+        let id = MessageId(self.next_id());
+        let event = Event::Message {
+            id,
+            from: envelope.author,
+            bytes: envelope.body().into(),
+        };
+        let is_delivered = self.events.offer(event, envelope.bytes.len());
+        if is_delivered {
+            self.expect_verdict(id, envelope.author, onward);
+        } else {
+            self.shared.counters.dropped(1);
+        }
+        is_delivered
+    }
+
+    /// Sends what has waited for a link.
+    pub(super) fn send_waiting(&mut self, peer: PeerId) {
+        for waiting in self.waiting.remove(&peer).unwrap_or_default() {
+            self.carry(waiting.packet);
+        }
+    }
+
+    /// There will be no link to a peer: its packets look for another way.
+    pub(super) fn go_round(&mut self, peer: PeerId) {
+        self.send_waiting(peer);
+    }
+
+    pub(super) fn tick_packets(&mut self) {
+        let now_ms = self.now_ms();
+        let mut late = Vec::new();
+        for waiting in self.waiting.values_mut() {
+            late.extend(waiting.extract_if(.., |waiting| waiting.until_ms <= now_ms));
+        }
+        self.waiting.retain(|_, waiting| !waiting.is_empty());
+        for waiting in late {
+            self.lose(waiting.packet.origin);
+        }
+        self.questions
+            .retain(|_, question| question.until_ms > now_ms);
+    }
+
+    pub(super) fn ask(&mut self, peer: Libp2pPeerId, request: Request, outbound: Outbound) {
+        let frames = &mut self.swarm.behaviour_mut().frames;
+        let id = frames.send_request(&peer, request);
+        self.outbound.insert(id, outbound);
+    }
+
+    pub(super) fn respond(&mut self, channel: ResponseChannel<Response>, response: Response) {
+        // A neighbour that has stopped waiting is no error here.
+        let _gone = self
+            .swarm
+            .behaviour_mut()
+            .frames
+            .send_response(channel, response);
+    }
+}

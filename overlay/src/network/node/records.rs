@@ -1,0 +1,370 @@
+//! Leases and suspicions: this peer's own, those of others, and how they spread.
+//!
+//! In the mesh they are gossip. A supernode passes what it hears on to the leaves whose
+//! first supernode it is; a leaf gives its own lease to all of its supernodes. Two
+//! peers that get a link tell each other all they know, and now and then a peer does so
+//! again with one of its neighbours, for what was lost.
+
+use std::sync::Arc;
+
+use super::super::frame::{Records, Request};
+use super::super::shared::Use;
+use super::Node;
+use super::packets::Outbound;
+use crate::election::{Ability, Candidate, Electorate};
+use crate::envelope::{Envelope, Fault, Purpose};
+use crate::lease::{FACTS_BYTES, Lease, MOST_ADDRESSES, Suspicion};
+use crate::membership::News;
+use crate::offenders::Offence;
+use crate::topology::{self, Kind};
+use crate::{PeerId, Role, addresses, identity};
+
+/// Bytes of records in one frame.
+const FRAME_BYTES: usize = 256 << 10;
+/// Largest record: a lease with everything in it.
+pub const RECORD_BYTES: usize = 8 << 10;
+/// How often all leases are told to a neighbour again.
+const EXCHANGE_MS: u64 = 60_000;
+/// How long a suspicion is worth hearing.
+const SUSPICION_LIFE_MS: u64 = 60_000;
+/// How many renewals a lease outlives.
+const LEASE_RENEWALS: u64 = 10;
+/// A supernode needs this much of an upload limit, if there is one.
+const SUPERNODE_BYTES_PER_SEC: u64 = 64 << 10;
+/// Records that may wait for the leaves.
+const MOST_FOR_LEAVES: usize = 10_000;
+
+impl Node {
+    /// Decides this peer's role, if there are roles.
+    pub(super) fn elect(&mut self) {
+        if self.kind == Kind::Flat {
+            return;
+        }
+        let candidate = |(id, lease): (PeerId, &Lease)| Candidate {
+            incarnation: lease.incarnation,
+            id,
+        };
+        let leaves = self.membership.with_role(Role::Leaf);
+        let offers = self
+            .membership
+            .with_role(Role::Leaf)
+            .filter(|(_, l)| l.offers);
+        let electorate = Electorate {
+            supernodes: self
+                .membership
+                .with_role(Role::Supernode)
+                .map(candidate)
+                .collect(),
+            leaves: leaves.count(),
+            offers: offers.map(candidate).collect(),
+        };
+        let me = Candidate {
+            incarnation: self.incarnation,
+            id: self.me,
+        };
+        let (before, ability, now_ms) = (self.role(), self.ability(), self.now_ms());
+        let role = self.election.decide(me, ability, &electorate, now_ms);
+        if role != before {
+            tracing::info!("this peer is now a {role:?}");
+            match role {
+                Role::Supernode => self.join_mesh(),
+                _ => self.leave_mesh(),
+            }
+        }
+    }
+
+    fn ability(&self) -> Ability {
+        let limit = self.options.limits.upload_bytes_per_sec;
+        Ability {
+            is_allowed: self.options.allow_supernode,
+            is_reachable: self.has_inbound,
+            has_capacity: limit.is_none_or(|limit| limit >= SUPERNODE_BYTES_PER_SEC),
+            uptime_ms: self.now_ms(),
+            is_joining: self.is_joining(),
+        }
+    }
+
+    /// Signs and spreads this peer's lease if it says something new, or is due.
+    pub(super) fn update_lease(&mut self) {
+        let lease = self.lease_now();
+        let due_ms = self.renewed_ms + self.membership.renewal_ms();
+        let is_new = self.my_lease.as_ref() != Some(&lease);
+        if is_new || self.now_ms() >= due_ms {
+            self.renew(lease, false);
+        }
+    }
+
+    fn lease_now(&self) -> Lease {
+        let supernodes = self.membership.with_role(Role::Supernode).count();
+        let ability = self.ability();
+        let facts = self.shared.facts();
+        let mut lease = Lease {
+            incarnation: self.incarnation,
+            role: self.role(),
+            offers: self.role() == Role::Leaf && self.election.offers(ability, supernodes),
+            // In fours, so that not every leaf that comes or goes makes a new lease.
+            leaves: (self.leaves().count().min(255) as u8) & !3,
+            is_farewell: false,
+            addresses: self.announced(),
+            via: topology::via(self.kind, self.role(), &self.links, &self.membership),
+            facts: Vec::new(),
+        };
+        if facts.len() <= FACTS_BYTES {
+            lease.facts = facts.to_vec();
+        } else {
+            tracing::error!("{} bytes of facts are too many to announce", facts.len());
+        }
+        lease
+    }
+
+    /// Where this peer says that it is: where it listens and where others see it. Its
+    /// loopback addresses are of use only if it has no others.
+    fn announced(&self) -> Vec<Vec<u8>> {
+        let all = self.swarm.listeners().chain(&self.observed);
+        let is_loopback = |address| addresses::ip(address).is_some_and(|ip| ip.is_loopback());
+        let (loopback, others): (Vec<_>, Vec<_>) = all.partition(|address| is_loopback(address));
+        let chosen = if others.is_empty() { loopback } else { others };
+        let mut bytes: Vec<_> = chosen.into_iter().map(|address| address.to_vec()).collect();
+        bytes.truncate(MOST_ADDRESSES);
+        bytes
+    }
+
+    fn renew(&mut self, lease: Lease, is_farewell: bool) -> Option<Arc<[u8]>> {
+        let now = self.now();
+        let life_ms = LEASE_RENEWALS * self.membership.renewal_ms();
+        let body = lease.encode();
+        let sealed = self.sealer.seal(Purpose::Lease, None, &body, now, life_ms);
+        let (sequence, bytes) = sealed?;
+        let version = crate::lease::Version {
+            incarnation: self.incarnation,
+            sequence,
+        };
+        self.renewed_ms = now.since_start_ms;
+        self.my_lease = Some(lease.clone());
+        let news = self
+            .membership
+            .apply(self.me, lease, version, bytes.clone(), now);
+        if !matches!(news, News::Renewed | News::Nothing) {
+            self.say_members();
+        }
+        self.spread(&bytes, None, is_farewell);
+        Some(bytes)
+    }
+
+    /// Tells all that this peer leaves.
+    pub(super) fn publish_farewell(&mut self) {
+        let farewell = Lease {
+            is_farewell: true,
+            ..self.lease_now()
+        };
+        let farewell = self.renew(farewell, true);
+        // The mesh does not say when a message has gone out; a neighbour does.
+        if let Some(bytes) = farewell.filter(|_| self.is_in_mesh()) {
+            for peer in self.links.clone() {
+                self.send_records(peer, vec![bytes.to_vec()], true);
+            }
+        }
+    }
+
+    /// A member cannot be reached any more.
+    pub(super) fn accuse(&mut self, peer: PeerId) {
+        if let Some(suspicion) = self.membership.suspicion(peer) {
+            let now = self.now();
+            self.membership.suspect(suspicion, now);
+            self.spread_suspicion(suspicion);
+        }
+    }
+
+    fn spread_suspicion(&mut self, suspicion: Suspicion) {
+        tracing::debug!("{} may be dead", suspicion.peer);
+        let (now, body) = (self.now(), suspicion.encode());
+        let sealed = self
+            .sealer
+            .seal(Purpose::Suspicion, None, &body, now, SUSPICION_LIFE_MS);
+        if let Some((_, bytes)) = sealed {
+            self.spread(&bytes, None, false);
+        }
+    }
+
+    /// Passes a record on: into the mesh and to the leaves, or to the supernodes.
+    pub(super) fn spread(&mut self, bytes: &Arc<[u8]>, from: Option<PeerId>, is_farewell: bool) {
+        if self.is_in_mesh() {
+            self.publish(bytes, Use::Membership);
+            self.keep_for_leaves(bytes.clone());
+        } else {
+            for peer in self.links.clone() {
+                if Some(peer) != from {
+                    self.send_records(peer, vec![bytes.to_vec()], is_farewell);
+                }
+            }
+        }
+    }
+
+    /// The leaves will hear of a record at the next tick.
+    pub(super) fn keep_for_leaves(&mut self, bytes: Arc<[u8]>) {
+        if self.kind == Kind::Supernode && self.for_leaves.len() < MOST_FOR_LEAVES {
+            self.for_leaves.push(bytes);
+        }
+    }
+
+    fn send_records(&mut self, peer: PeerId, records: Records, is_farewell: bool) {
+        if let Some(libp2p_peer) = identity::to_libp2p(peer) {
+            let bytes = records.iter().map(Vec::len).sum();
+            self.count_sent(Use::Membership, 1, bytes);
+            let outbound = Outbound::Records { is_farewell };
+            self.ask(libp2p_peer, Request::Records(records), outbound);
+        }
+    }
+
+    /// All leases, in portions that fit into a frame; this peer's own comes first.
+    fn portions(&self) -> Vec<Records> {
+        let mut portions = vec![Records::new()];
+        let mut size = 0;
+        for bytes in self.membership.signed() {
+            if size + bytes.len() > FRAME_BYTES {
+                portions.push(Records::new());
+                size = 0;
+            }
+            size += bytes.len();
+            if let Some(last) = portions.last_mut() {
+                last.push(bytes.to_vec());
+            }
+        }
+        portions
+    }
+
+    /// What a handshake says about members.
+    pub(super) fn first_records(&mut self) -> Records {
+        self.update_lease();
+        let records = self.portions().swap_remove(0);
+        let bytes = records.iter().map(Vec::len).sum();
+        self.count_sent(Use::Membership, 1, bytes);
+        records
+    }
+
+    /// What did not fit into the handshake.
+    pub(super) fn send_more_records(&mut self, peer: PeerId) {
+        for records in self.portions().into_iter().skip(1) {
+            self.send_records(peer, records, false);
+        }
+    }
+
+    /// Takes in what a neighbour knows.
+    pub(super) fn take_records(&mut self, from: PeerId, records: Records) {
+        for bytes in records {
+            self.shared.counters.received(Use::Membership, bytes.len());
+            let bytes: Arc<[u8]> = bytes.into();
+            match self.take_record(bytes.clone()) {
+                Ok((author, news)) => {
+                    // What is only renewed is gossip everywhere already, unless its
+                    // author has no other way.
+                    let is_spread = match news {
+                        News::Nothing => false,
+                        News::Renewed => author == from,
+                        _ => true,
+                    };
+                    let is_elsewhere = self.links.iter().any(|&link| link != from);
+                    if is_spread && is_elsewhere && self.is_in_mesh() {
+                        self.spread(&bytes, Some(from), false);
+                    }
+                }
+                // Old news in a neighbour's table are not its fault.
+                Err(Fault::Expired) => {}
+                Err(fault) => {
+                    self.blame(from, Offence::Envelope(fault));
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Takes in a lease or a suspicion; tells whose it is and what it changed.
+    pub(super) fn take_record(&mut self, bytes: Arc<[u8]>) -> Result<(PeerId, News), Fault> {
+        let now = self.now();
+        let envelope = Envelope::open(bytes, self.network, RECORD_BYTES, now)?;
+        if let Some((lease, version)) = Lease::decode(&envelope) {
+            if envelope.author == self.me {
+                return Ok((self.me, News::Nothing));
+            }
+            let author = envelope.author;
+            let news = self
+                .membership
+                .apply(author, lease, version, envelope.bytes, now);
+            if !matches!(news, News::Renewed | News::Nothing) {
+                self.say_members();
+            }
+            return Ok((author, news));
+        }
+        let suspicion = Suspicion::decode(&envelope).ok_or(Fault::Undecodable)?;
+        let is_news = if suspicion.peer == self.me {
+            self.refute(suspicion);
+            false
+        } else {
+            self.membership.suspect(suspicion, now)
+        };
+        let news = if is_news {
+            News::Changed
+        } else {
+            News::Nothing
+        };
+        Ok((envelope.author, news))
+    }
+
+    /// Somebody thinks that this peer is dead. It is not.
+    fn refute(&mut self, suspicion: Suspicion) {
+        const AT_MOST_EVERY_MS: u64 = 500;
+        let is_current = suspicion.version.incarnation == self.incarnation;
+        if is_current && self.now_ms() >= self.renewed_ms + AT_MOST_EVERY_MS {
+            let lease = self.lease_now();
+            self.renew(lease, false);
+        }
+    }
+
+    pub(super) fn tick_records(&mut self) {
+        let now = self.now();
+        let (suspicions, has_died) = self.membership.tick(self.me, now);
+        for suspicion in suspicions {
+            self.spread_suspicion(suspicion);
+        }
+        if has_died {
+            self.say_members();
+        }
+        self.serve_leaves();
+        if now.since_start_ms >= self.exchanged_ms + EXCHANGE_MS && !self.links.is_empty() {
+            self.exchanged_ms = now.since_start_ms;
+            let at = self.random() as usize % self.links.len();
+            let peer = self.links[at];
+            self.send_all_records(peer);
+        }
+    }
+
+    /// Tells a neighbour all that is known.
+    pub(super) fn send_all_records(&mut self, peer: PeerId) {
+        for records in self.portions() {
+            self.send_records(peer, records, false);
+        }
+    }
+
+    /// Passes on to the leaves what has come in since the last tick.
+    fn serve_leaves(&mut self) {
+        let records = std::mem::take(&mut self.for_leaves);
+        if records.is_empty() {
+            return;
+        }
+        for leaf in self.first_leaves() {
+            for portion in records.chunks(FRAME_BYTES / RECORD_BYTES) {
+                let portion = portion.iter().map(|bytes| bytes.to_vec()).collect();
+                self.send_records(leaf, portion, false);
+            }
+        }
+    }
+
+    /// The leaves whose first supernode this peer is.
+    pub(super) fn first_leaves(&self) -> Vec<PeerId> {
+        let is_first = |&leaf: &PeerId| {
+            let lease = self.membership.lease(leaf);
+            lease.is_some_and(|lease| lease.via.first() == Some(&self.me))
+        };
+        self.leaves().filter(is_first).collect()
+    }
+}

@@ -1,0 +1,138 @@
+//! What a networked overlay needs to know before it starts.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::election::Patience;
+use crate::envelope::NetworkTag;
+use crate::membership::Timing;
+
+/// The version of everything that peers say to each other.
+pub const PROTOCOL_VERSION: u16 = 1;
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The Ed25519 secret that this peer's id stands for.
+    pub secret: [u8; 32],
+    /// The network to be in.
+    pub network: String,
+    /// What else all members must agree on, in bytes that are equal if they do.
+    pub agreement: Vec<u8>,
+    /// Where to listen: multiaddresses, TCP or QUIC.
+    pub listen: Vec<String>,
+    /// Where to find the network: multiaddresses, DNS names and `dnsaddr` too.
+    pub bootstrap: Vec<String>,
+    /// Whether to look for peers on the local network.
+    pub mdns: bool,
+    /// Whether this peer may become a supernode.
+    pub allow_supernode: bool,
+    /// Whether private addresses that other peers name may be dialled.
+    pub allow_private: bool,
+    /// Where the addresses of peers are kept from run to run.
+    pub host_cache: Option<PathBuf>,
+    /// How much is too much.
+    pub limits: Limits,
+    /// How fast silent members are missed.
+    pub timing: Timing,
+    /// How patient the election of supernodes is.
+    pub patience: Patience,
+    /// For tests: every n-th gossip message that comes in is lost; 0 loses none.
+    pub lose_every: u64,
+}
+
+/// How much is too much.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Connections at once.
+    pub connections: u32,
+    /// Bytes of one message.
+    pub message_bytes: usize,
+    /// Events that may wait for the layer above.
+    pub events: usize,
+    /// Messages to one peer that may be under way.
+    pub under_way: u32,
+    /// Bytes of messages that may be sent each second; `None` for no bound. What keeps
+    /// the network together is counted but never held back.
+    pub upload_bytes_per_sec: Option<u64>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 200,
+            message_bytes: 1 << 20,
+            events: 1_024,
+            under_way: 256,
+            upload_bytes_per_sec: None,
+        }
+    }
+}
+
+impl Options {
+    /// Options for a peer of a network, with defaults for the rest: it listens on all
+    /// interfaces at free ports and knows nobody.
+    pub fn new(secret: [u8; 32], network: &str) -> Self {
+        Self {
+            secret,
+            network: network.into(),
+            agreement: Vec::new(),
+            listen: vec![
+                "/ip4/0.0.0.0/tcp/0".into(),
+                "/ip4/0.0.0.0/udp/0/quic-v1".into(),
+            ],
+            bootstrap: Vec::new(),
+            mdns: false,
+            allow_supernode: true,
+            allow_private: false,
+            host_cache: None,
+            limits: Limits::default(),
+            timing: Timing::default(),
+            patience: Patience::default(),
+            lose_every: 0,
+        }
+    }
+
+    /// The hash of everything that members must agree on.
+    pub(super) fn agreement_hash(&self) -> [u8; 32] {
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&PROTOCOL_VERSION.to_be_bytes());
+        hasher.update(&(self.network.len() as u64).to_be_bytes());
+        hasher.update(self.network.as_bytes());
+        hasher.update(&self.agreement);
+        *hasher.finalize().as_bytes()
+    }
+
+    pub(super) fn network_tag(&self) -> NetworkTag {
+        let mut tag = [0; 8];
+        tag.copy_from_slice(&self.agreement_hash()[..8]);
+        tag
+    }
+}
+
+/// Why an overlay cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A configured address makes no sense.
+    #[error("\"{address}\" is no multiaddress: {reason}")]
+    BadAddress {
+        /// The address.
+        address: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Another program listens there, or it is not allowed.
+    #[error("cannot listen on {address}: {reason}")]
+    CannotListen {
+        /// The address.
+        address: String,
+        /// What the system says.
+        reason: String,
+    },
+    /// The secret is no key.
+    #[error("the peer's secret key is not usable")]
+    BadSecret,
+    /// The system refuses threads, sockets or the like.
+    #[error("cannot start the network: {0}")]
+    System(#[from] io::Error),
+}

@@ -1,0 +1,228 @@
+//! What the overlay's task and its handle both see: counters, and views that the task
+//! writes and the handle reads.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::{Member, PeerId, Refusal, Statistics, Traffic};
+
+/// Refusals remembered.
+const REFUSALS: usize = 64;
+
+/// What a message is for, in the statistics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// Keeps the network together.
+    Membership,
+    /// Is handed on.
+    HandedOn,
+    /// Is sent to one peer.
+    Sent,
+    /// Is a request or an answer.
+    Requests,
+    /// Is carried for others.
+    Carried,
+}
+
+#[derive(Default)]
+struct Count {
+    messages_sent: AtomicU64,
+    bytes_sent: AtomicU64,
+    messages_received: AtomicU64,
+    bytes_received: AtomicU64,
+}
+
+impl Count {
+    fn traffic(&self) -> Traffic {
+        Traffic {
+            messages_sent: self.messages_sent.load(Relaxed),
+            bytes_sent: self.bytes_sent.load(Relaxed),
+            messages_received: self.messages_received.load(Relaxed),
+            bytes_received: self.bytes_received.load(Relaxed),
+        }
+    }
+}
+
+/// Counts what goes through.
+#[derive(Default)]
+pub struct Counters {
+    uses: [Count; 5],
+    dropped: AtomicU64,
+    socket_sent: AtomicU64,
+    socket_received: AtomicU64,
+}
+
+impl Counters {
+    /// So many copies of a message of so many bytes went out.
+    pub fn sent(&self, of: Use, copies: usize, bytes: usize) {
+        let count = &self.uses[of as usize];
+        count.messages_sent.fetch_add(copies as u64, Relaxed);
+        count.bytes_sent.fetch_add((copies * bytes) as u64, Relaxed);
+    }
+
+    /// A message of so many bytes came in.
+    pub fn received(&self, of: Use, bytes: usize) {
+        let count = &self.uses[of as usize];
+        count.messages_received.fetch_add(1, Relaxed);
+        count.bytes_received.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// A message was lost here.
+    pub fn dropped(&self, messages: usize) {
+        self.dropped.fetch_add(messages as u64, Relaxed);
+    }
+
+    /// Bytes went out over a socket.
+    pub fn socket_sent(&self, bytes: usize) {
+        self.socket_sent.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Bytes came in over a socket.
+    pub fn socket_received(&self, bytes: usize) {
+        self.socket_received.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Everything so far.
+    pub fn statistics(&self) -> Statistics {
+        let traffic = |of: Use| self.uses[of as usize].traffic();
+        let all = self.uses.each_ref().map(Count::traffic);
+        let sum = |part: fn(&Traffic) -> u64| all.iter().map(part).sum();
+        Statistics {
+            messages_sent: sum(|traffic| traffic.messages_sent),
+            bytes_sent: sum(|traffic| traffic.bytes_sent),
+            messages_received: sum(|traffic| traffic.messages_received),
+            bytes_received: sum(|traffic| traffic.bytes_received),
+            messages_dropped: self.dropped.load(Relaxed),
+            membership: traffic(Use::Membership),
+            handed_on: traffic(Use::HandedOn),
+            sent: traffic(Use::Sent),
+            requests: traffic(Use::Requests),
+            carried: traffic(Use::Carried),
+            socket_bytes_sent: self.socket_sent.load(Relaxed),
+            socket_bytes_received: self.socket_received.load(Relaxed),
+        }
+    }
+}
+
+/// See the module. No lock is held for longer than a copy takes.
+pub struct Shared {
+    /// What goes through.
+    pub counters: Arc<Counters>,
+    /// Set by the handle when it leaves, and by the task when it ends.
+    pub has_left: AtomicBool,
+    /// Set to end the task as a crash would.
+    pub is_aborted: AtomicBool,
+    members: Mutex<Arc<[Member]>>,
+    facts: Mutex<Arc<[u8]>>,
+    listening: Mutex<Vec<String>>,
+    refusals: Mutex<VecDeque<Refusal>>,
+    under_way: Mutex<BTreeMap<PeerId, u32>>,
+    offenders: Mutex<Vec<PeerId>>,
+}
+
+/// Every change under these locks is one call: a panic elsewhere leaves them whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    /// Nothing has happened yet.
+    pub fn new(counters: Arc<Counters>) -> Self {
+        Self {
+            counters,
+            has_left: AtomicBool::new(false),
+            is_aborted: AtomicBool::new(false),
+            members: Mutex::new(Arc::new([])),
+            facts: Mutex::new(Arc::new([])),
+            listening: Mutex::default(),
+            refusals: Mutex::default(),
+            under_way: Mutex::default(),
+            offenders: Mutex::default(),
+        }
+    }
+
+    /// The members.
+    pub fn members(&self) -> Arc<[Member]> {
+        lock(&self.members).clone()
+    }
+
+    /// Replaces the members.
+    pub fn set_members(&self, members: Arc<[Member]>) {
+        *lock(&self.members) = members;
+    }
+
+    /// Whether a peer is a member.
+    pub fn is_member(&self, peer: PeerId) -> bool {
+        let members = self.members();
+        members
+            .binary_search_by_key(&peer, |member| member.id)
+            .is_ok()
+    }
+
+    /// What the layer above says about this peer.
+    pub fn facts(&self) -> Arc<[u8]> {
+        lock(&self.facts).clone()
+    }
+
+    /// Replaces what the layer above says about this peer.
+    pub fn set_facts(&self, facts: Arc<[u8]>) {
+        *lock(&self.facts) = facts;
+    }
+
+    /// Where this peer listens.
+    pub fn listening(&self) -> Vec<String> {
+        lock(&self.listening).clone()
+    }
+
+    /// Replaces where this peer listens.
+    pub fn set_listening(&self, addresses: Vec<String>) {
+        *lock(&self.listening) = addresses;
+    }
+
+    /// The latest refusals.
+    pub fn refusals(&self) -> Vec<Refusal> {
+        lock(&self.refusals).iter().cloned().collect()
+    }
+
+    /// Remembers a refusal.
+    pub fn add_refusal(&self, refusal: Refusal) {
+        let mut refusals = lock(&self.refusals);
+        if !refusals.contains(&refusal) {
+            refusals.push_back(refusal);
+            if refusals.len() > REFUSALS {
+                refusals.pop_front();
+            }
+        }
+    }
+
+    /// The offenders.
+    pub fn offenders(&self) -> Vec<PeerId> {
+        lock(&self.offenders).clone()
+    }
+
+    /// Replaces the offenders.
+    pub fn set_offenders(&self, offenders: Vec<PeerId>) {
+        *lock(&self.offenders) = offenders;
+    }
+
+    /// Counts one more message under way to a peer, if there may be one more.
+    pub fn set_out(&self, to: PeerId, most: u32) -> bool {
+        let mut under_way = lock(&self.under_way);
+        let count = under_way.entry(to).or_default();
+        let may_go = *count < most;
+        *count += u32::from(may_go);
+        may_go
+    }
+
+    /// A message to a peer is no longer under way.
+    pub fn arrived(&self, to: PeerId) {
+        let mut under_way = lock(&self.under_way);
+        if let Some(count) = under_way.get_mut(&to) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                under_way.remove(&to);
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The libp2p parts that a networked overlay is made of.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use std::{io, iter};
+
+use futures::{AsyncRead, AsyncWrite};
+use libp2p::core::muxing::StreamMuxerBox;
+use libp2p::core::transport::Boxed;
+use libp2p::core::upgrade;
+use libp2p::gossipsub::{self, IdentTopic, WhitelistSubscriptionFilter};
+use libp2p::identity::Keypair;
+use libp2p::swarm::NetworkBehaviour;
+use libp2p::swarm::behaviour::toggle::Toggle;
+use libp2p::{
+    PeerId, Swarm, Transport, allow_block_list, connection_limits, dns, identify, mdns, noise,
+    ping, quic, request_response, swarm, tcp, yamux,
+};
+
+use super::frame::{FrameCodec, PROTOCOL};
+use super::options::Options;
+use super::shared::Counters;
+use crate::envelope::OVERHEAD_BYTES;
+
+/// Who neither speaks nor listens is closed by us, not by a timer of the library.
+const IDLE: Duration = Duration::from_secs(24 * 3_600);
+/// The longest that a request can wait for its answer.
+pub const LONGEST_REQUEST: Duration = Duration::from_secs(60);
+/// Time to make a connection.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Exchanges with one peer at once, each way.
+const STREAMS: usize = 64;
+
+/// The gossip mesh: it knows one topic, whatever others subscribe to.
+pub type Mesh = gossipsub::Behaviour<gossipsub::IdentityTransform, WhitelistSubscriptionFilter>;
+
+/// What a peer's swarm does.
+#[derive(NetworkBehaviour)]
+pub struct Behaviour {
+    /// Offenders are not let in.
+    pub blocked: allow_block_list::Behaviour<allow_block_list::BlockedPeers>,
+    /// Nor are too many.
+    pub limits: connection_limits::Behaviour,
+    /// Broadcasts.
+    pub mesh: Mesh,
+    /// Everything between two peers.
+    pub frames: request_response::Behaviour<FrameCodec>,
+    /// Tells peers how the others see them.
+    pub identify: identify::Behaviour,
+    /// Notices dead connections.
+    pub ping: ping::Behaviour,
+    /// Finds peers on the local network.
+    pub mdns: Toggle<mdns::tokio::Behaviour>,
+}
+
+/// A swarm that listens nowhere yet. Must be called inside a tokio runtime.
+pub fn swarm(
+    keypair: &Keypair,
+    options: &Options,
+    topic: &IdentTopic,
+    counters: &Arc<Counters>,
+) -> io::Result<Swarm<Behaviour>> {
+    let transport = transport(keypair, counters)?;
+    let behaviour = behaviour(keypair, options, topic)?;
+    let config = swarm::Config::with_tokio_executor()
+        .with_idle_connection_timeout(IDLE)
+        .with_max_negotiating_inbound_streams(STREAMS);
+    let me = keypair.public().to_peer_id();
+    Ok(Swarm::new(transport, behaviour, me, config))
+}
+
+/// TCP with Noise and Yamux, and QUIC, to addresses and to names.
+fn transport(
+    keypair: &Keypair,
+    counters: &Arc<Counters>,
+) -> io::Result<Boxed<(PeerId, StreamMuxerBox)>> {
+    let build = || -> io::Result<_> {
+        let counters = counters.clone();
+        let tcp = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true))
+            .map(move |stream, _| Counted { stream, counters })
+            .upgrade(upgrade::Version::V1Lazy)
+            .authenticate(noise::Config::new(keypair).map_err(io::Error::other)?)
+            .multiplex(yamux::Config::default())
+            .timeout(CONNECT)
+            .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
+        let quic = quic::tokio::Transport::new(quic::Config::new(keypair))
+            .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
+        Ok(tcp.or_transport(quic).map(|either, _| either.into_inner()))
+    };
+    // A machine without a name service still has its neighbours.
+    let transport = match dns::tokio::Transport::system(build()?) {
+        Ok(transport) => transport,
+        Err(_) => dns::tokio::Transport::custom(
+            build()?,
+            dns::ResolverConfig::default(),
+            dns::ResolverOpts::default(),
+        ),
+    };
+    Ok(transport.boxed())
+}
+
+fn behaviour(keypair: &Keypair, options: &Options, topic: &IdentTopic) -> io::Result<Behaviour> {
+    let me = keypair.public().to_peer_id();
+    let limits = options.limits;
+    let connection_limits = connection_limits::ConnectionLimits::default()
+        .with_max_pending_incoming(Some(64))
+        .with_max_pending_outgoing(Some(64))
+        .with_max_established(Some(limits.connections))
+        .with_max_established_incoming(Some(limits.connections - limits.connections / 4))
+        .with_max_established_per_peer(Some(4));
+    let frames = request_response::Config::default()
+        .with_request_timeout(LONGEST_REQUEST)
+        .with_max_concurrent_streams(STREAMS);
+    let agent = identify::Config::new(PROTOCOL.to_string(), keypair.public())
+        .with_agent_version(concat!("peercrawl/", env!("CARGO_PKG_VERSION")).into());
+    let mdns = match options.mdns {
+        // A machine without multicast does without.
+        true => mdns::tokio::Behaviour::new(mdns::Config::default(), me)
+            .inspect_err(|error| tracing::warn!("no discovery on the local network: {error}"))
+            .ok(),
+        false => None,
+    };
+    Ok(Behaviour {
+        blocked: allow_block_list::Behaviour::default(),
+        limits: connection_limits::Behaviour::new(connection_limits),
+        mesh: mesh(limits.message_bytes, topic)?,
+        frames: request_response::Behaviour::with_codec(
+            FrameCodec::new(limits.message_bytes),
+            iter::once((PROTOCOL, request_response::ProtocolSupport::Full)),
+            frames,
+        ),
+        identify: identify::Behaviour::new(agent),
+        ping: ping::Behaviour::new(ping::Config::new()),
+        mdns: mdns.into(),
+    })
+}
+
+fn mesh(message_bytes: usize, topic: &IdentTopic) -> io::Result<Mesh> {
+    // Envelopes are signed by their authors: a signature for each hop would add
+    // nothing. Peers have scores of our own, so those of the mesh stay off, and with
+    // them the penalty for sharing an address that hits households and tests.
+    let config = gossipsub::ConfigBuilder::default()
+        .validation_mode(gossipsub::ValidationMode::Anonymous)
+        .validate_messages()
+        .message_id_fn(|message: &gossipsub::Message| {
+            gossipsub::MessageId::from(blake3::hash(&message.data).as_bytes()[..20].to_vec())
+        })
+        .max_transmit_size(message_bytes + OVERHEAD_BYTES + 1_024)
+        .heartbeat_initial_delay(Duration::from_millis(200))
+        .flood_publish(false)
+        .connection_handler_queue_len(256)
+        .build()
+        .map_err(io::Error::other)?;
+    let only_ours = WhitelistSubscriptionFilter(iter::once(topic.hash()).collect());
+    let anonymous = gossipsub::MessageAuthenticity::Anonymous;
+    gossipsub::Behaviour::new_with_subscription_filter(anonymous, config, only_ours)
+        .map_err(io::Error::other)
+}
+
+/// A socket whose bytes are counted, below encryption.
+struct Counted<S> {
+    stream: S,
+    counters: Arc<Counters>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if let Poll::Ready(Ok(bytes)) = read {
+            self.counters.socket_received(bytes);
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        if let Poll::Ready(Ok(bytes)) = written {
+            self.counters.socket_sent(bytes);
+        }
+        written
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_close(cx)
+    }
+}

@@ -1,0 +1,160 @@
+//! Who has behaved badly, and who is not spoken to any more.
+//!
+//! Every fault costs its sender points. Points fade, so that a slow clock or a lost race
+//! does no lasting harm; a peer that collects too many is an offender, and stays one
+//! for an hour.
+
+use std::collections::BTreeMap;
+
+use crate::envelope::Fault;
+use crate::{PeerId, Verdict};
+
+/// Points that make an offender.
+const TOO_MANY: u64 = 100;
+/// A point fades in so long.
+const FADE_MS: u64 = 10_000;
+/// How long an offender is remembered.
+const MEMORY_MS: u64 = 3_600_000;
+/// Peers remembered.
+const PEERS: usize = 4_096;
+
+/// Something that a peer did wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Offence {
+    /// It sent a faulty envelope.
+    Envelope(Fault),
+    /// It sent bytes that are no frame.
+    Frame,
+    /// It spoke before it was admitted.
+    OutOfTurn,
+    /// The crawler rejected what it wrote.
+    Rejected,
+}
+
+impl Offence {
+    /// Its points. What cannot happen by accident makes an offender at once.
+    fn points(self) -> u64 {
+        match self {
+            Self::Envelope(Fault::Forged) => TOO_MANY,
+            Self::Envelope(Fault::TooLarge | Fault::Undecodable | Fault::WrongNetwork) => 50,
+            Self::Frame => 50,
+            Self::Rejected => 20,
+            Self::Envelope(Fault::Replayed) | Self::OutOfTurn => 5,
+            Self::Envelope(Fault::Expired) => 1,
+        }
+    }
+}
+
+impl Verdict {
+    /// Whether the author of a message with this verdict is blamed for it.
+    pub(crate) fn offence(self) -> Option<Offence> {
+        (self == Self::Reject).then_some(Offence::Rejected)
+    }
+}
+
+#[derive(Default)]
+struct Record {
+    points: u64,
+    counted_ms: u64,
+    offender_until_ms: u64,
+}
+
+/// See the module.
+#[derive(Default)]
+pub struct Offenders(BTreeMap<PeerId, Record>);
+
+impl Offenders {
+    /// Counts an offence; tells whether it has just made its author an offender.
+    pub fn blame(&mut self, peer: PeerId, offence: Offence, now_ms: u64) -> bool {
+        if !self.0.contains_key(&peer) && self.0.len() >= PEERS {
+            let mildest = self
+                .0
+                .iter()
+                .min_by_key(|(_, r)| (r.offender_until_ms, r.points));
+            if let Some(mildest) = mildest.map(|(&id, _)| id) {
+                self.0.remove(&mildest);
+            }
+        }
+        let record = self.0.entry(peer).or_default();
+        let faded = now_ms.saturating_sub(record.counted_ms) / FADE_MS;
+        record.points = record.points.saturating_sub(faded) + offence.points();
+        record.counted_ms = now_ms;
+        let was_offender = record.offender_until_ms > now_ms;
+        if record.points >= TOO_MANY {
+            record.offender_until_ms = now_ms + MEMORY_MS;
+        }
+        record.points >= TOO_MANY && !was_offender
+    }
+
+    /// Whether a peer is not to be spoken to.
+    pub fn contains(&self, peer: PeerId, now_ms: u64) -> bool {
+        self.0
+            .get(&peer)
+            .is_some_and(|record| record.offender_until_ms > now_ms)
+    }
+
+    /// Forgets what is over; gives those that are offenders no more.
+    pub fn forget(&mut self, now_ms: u64) -> Vec<PeerId> {
+        let mut released = Vec::new();
+        self.0.retain(|&id, record| {
+            let was_offender = record.offender_until_ms > 0;
+            let is_over = record.offender_until_ms <= now_ms;
+            let has_faded = now_ms.saturating_sub(record.counted_ms) / FADE_MS >= record.points;
+            if is_over && was_offender {
+                released.push(id);
+            }
+            !is_over || !(was_offender || has_faded)
+        });
+        released
+    }
+
+    /// The offenders.
+    pub fn list(&self, now_ms: u64) -> Vec<PeerId> {
+        let is_one = |record: &Record| record.offender_until_ms > now_ms;
+        let offenders = self.0.iter().filter(|(_, record)| is_one(record));
+        offenders.map(|(&id, _)| id).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: PeerId = PeerId::repeat(1);
+
+    #[test]
+    fn a_forger_is_an_offender_at_once_and_for_an_hour() {
+        let mut offenders = Offenders::default();
+        let forged = Offence::Envelope(Fault::Forged);
+        assert!(offenders.blame(A, forged, 1_000));
+        assert!(!offenders.blame(A, forged, 1_001), "is one already");
+        assert!(offenders.contains(A, 1_001 + MEMORY_MS - 1));
+        assert_eq!(offenders.forget(1_000), []);
+        assert_eq!(offenders.forget(1_001 + MEMORY_MS), [A]);
+        assert!(!offenders.contains(A, 1_001 + MEMORY_MS));
+    }
+
+    #[test]
+    fn small_faults_add_up_but_fade() {
+        let mut offenders = Offenders::default();
+        let replayed = Offence::Envelope(Fault::Replayed);
+        for minute in 0..100 {
+            assert!(!offenders.blame(A, replayed, minute * 60_000), "{minute}");
+        }
+        let made_one = (0..30).filter(|&ms| offenders.blame(A, replayed, 6_000_000 + ms));
+        assert_eq!(made_one.count(), 1);
+    }
+
+    #[test]
+    fn what_has_faded_is_forgotten_and_memory_is_bounded() {
+        let mut offenders = Offenders::default();
+        for number in 0..2 * PEERS as u64 {
+            let mut id = [0; 32];
+            id[..8].copy_from_slice(&number.to_be_bytes());
+            offenders.blame(PeerId(id), Offence::Frame, 0);
+        }
+        assert_eq!(offenders.0.len(), PEERS);
+        assert_eq!(offenders.forget(50 * FADE_MS), []);
+        assert!(offenders.0.is_empty());
+    }
+}

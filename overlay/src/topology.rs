@@ -1,0 +1,198 @@
+//! Who should have links to whom: the shape of a flat and of a supernode overlay.
+
+use crate::lease::{Lease, MOST_VIA};
+use crate::membership::Membership;
+use crate::{PeerId, Role};
+
+/// Links that a peer of a flat overlay tries to have.
+const FLAT_LINKS: usize = 12;
+
+/// How a network of peers is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Every peer is in the gossip mesh, and what is handed on is broadcast.
+    Flat,
+    /// Supernodes form the mesh and route for their leaves.
+    Supernode,
+}
+
+/// Orders others differently for each peer, so that not all choose the same ones.
+fn rank(me: PeerId, other: PeerId) -> [u8; 8] {
+    let hash = blake3::Hasher::new()
+        .update(&me.0)
+        .update(&other.0)
+        .finalize();
+    let mut rank = [0; 8];
+    rank.copy_from_slice(&hash.as_bytes()[..8]);
+    rank
+}
+
+/// The members that `me` should make links to, the best first, given those that it has.
+pub fn wanted(
+    kind: Kind,
+    me: PeerId,
+    role: Role,
+    links: &[PeerId],
+    members: &Membership,
+) -> Vec<PeerId> {
+    let is_new = |&(id, _): &(PeerId, &Lease)| id != me && !links.contains(&id);
+    let mut wanted: Vec<_> = match (kind, role) {
+        (Kind::Flat, _) if links.len() >= FLAT_LINKS => return Vec::new(),
+        (Kind::Flat, _) => members.leases().filter(is_new).collect(),
+        (Kind::Supernode, Role::Leaf) if supernodes_of(links, members).len() >= MOST_VIA => {
+            return Vec::new();
+        }
+        (Kind::Supernode, _) => members.with_role(Role::Supernode).filter(is_new).collect(),
+    };
+    // A supernode with fewer leaves has more time for one more; the difference must be
+    // worth it, or all would run to the same one.
+    wanted.sort_by_key(|&(id, lease)| (lease.leaves / 4, rank(me, id)));
+    let missing = match (kind, role) {
+        (Kind::Flat, _) => FLAT_LINKS - links.len(),
+        (Kind::Supernode, Role::Leaf) => MOST_VIA - supernodes_of(links, members).len(),
+        (Kind::Supernode, _) => wanted.len(),
+    };
+    // Some will fail: a few more are named than are missing.
+    wanted
+        .into_iter()
+        .map(|(id, _)| id)
+        .take(missing * 2)
+        .collect()
+}
+
+/// Those of the links that lead to supernodes, in the same order.
+pub fn supernodes_of(links: &[PeerId], members: &Membership) -> Vec<PeerId> {
+    let is_supernode = |&&id: &&PeerId| {
+        let lease = members.lease(id);
+        lease.is_some_and(|lease| lease.role == Role::Supernode)
+    };
+    links.iter().filter(is_supernode).copied().collect()
+}
+
+/// Through whom a peer says that it can be reached, given its links, the oldest first.
+pub fn via(kind: Kind, role: Role, links: &[PeerId], members: &Membership) -> Vec<PeerId> {
+    let mut via = match (kind, role) {
+        (Kind::Flat, _) => links.to_vec(),
+        (Kind::Supernode, Role::Leaf) => supernodes_of(links, members),
+        (Kind::Supernode, _) => Vec::new(),
+    };
+    via.truncate(MOST_VIA);
+    via
+}
+
+/// The links that a peer should give up: a leaf has none but to its supernodes.
+pub fn unwanted(kind: Kind, role: Role, links: &[PeerId], members: &Membership) -> Vec<PeerId> {
+    if kind == Kind::Flat || role != Role::Leaf {
+        return Vec::new();
+    }
+    let via = via(kind, role, links, members);
+    if via.is_empty() {
+        // Better a link to another leaf than none at all.
+        return Vec::new();
+    }
+    links
+        .iter()
+        .filter(|id| !via.contains(id))
+        .copied()
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::clock::Now;
+    use crate::lease::Version;
+    use crate::membership::Timing;
+
+    const ME: PeerId = PeerId::repeat(0);
+
+    fn members(roles: &[(u8, Role)]) -> Membership {
+        let mut members = Membership::new(Timing::default());
+        for &(number, role) in roles {
+            let lease = Lease {
+                incarnation: 1,
+                role,
+                offers: false,
+                leaves: number,
+                is_farewell: false,
+                addresses: vec![],
+                via: vec![],
+                facts: vec![],
+            };
+            let version = Version {
+                incarnation: 1,
+                sequence: 1,
+            };
+            let now = Now {
+                wall_ms: 0,
+                since_start_ms: 0,
+            };
+            members.apply(PeerId::repeat(number), lease, version, Arc::new([]), now);
+        }
+        members
+    }
+
+    fn ids(numbers: &[u8]) -> Vec<PeerId> {
+        numbers.iter().map(|&n| PeerId::repeat(n)).collect()
+    }
+
+    #[test]
+    fn flat_peers_link_to_anybody_until_they_have_enough() {
+        let roles: Vec<_> = (0..40).map(|n| (n, Role::Peer)).collect();
+        let members = members(&roles);
+        let wants = wanted(Kind::Flat, ME, Role::Peer, &[], &members);
+        assert_eq!(wants.len(), 2 * FLAT_LINKS);
+        assert!(!wants.contains(&ME));
+        let enough = &wants[..FLAT_LINKS];
+        assert_eq!(wanted(Kind::Flat, ME, Role::Peer, enough, &members), []);
+        assert_eq!(unwanted(Kind::Flat, Role::Peer, &wants, &members), []);
+        assert_eq!(via(Kind::Flat, Role::Peer, &wants, &members), wants[..3]);
+    }
+
+    #[test]
+    fn a_leaf_wants_three_supernodes_and_nobody_else() {
+        use Role::{Leaf, Supernode};
+        let members = members(&[
+            (0, Leaf),
+            (1, Supernode),
+            (2, Supernode),
+            (3, Supernode),
+            (4, Supernode),
+            (5, Leaf),
+        ]);
+        let kind = Kind::Supernode;
+        assert_eq!(wanted(kind, ME, Leaf, &[], &members).len(), 4);
+        let links = ids(&[5, 1, 2]);
+        let mut more = wanted(kind, ME, Leaf, &links, &members);
+        more.sort();
+        assert_eq!(more, ids(&[3, 4]));
+        assert_eq!(unwanted(kind, Leaf, &links, &members), ids(&[5]));
+        let links = ids(&[5, 1, 2, 4, 3]);
+        assert_eq!(wanted(kind, ME, Leaf, &links, &members), []);
+        assert_eq!(via(kind, Leaf, &links, &members), ids(&[1, 2, 4]));
+        assert_eq!(unwanted(kind, Leaf, &links, &members), ids(&[5, 3]));
+        assert_eq!(unwanted(kind, Leaf, &ids(&[5]), &members), []);
+    }
+
+    #[test]
+    fn a_supernode_wants_all_supernodes() {
+        use Role::{Leaf, Supernode};
+        let members = members(&[(0, Supernode), (1, Supernode), (2, Supernode), (3, Leaf)]);
+        let wants = wanted(Kind::Supernode, ME, Supernode, &ids(&[1]), &members);
+        assert_eq!(wants, ids(&[2]));
+        assert_eq!(
+            unwanted(Kind::Supernode, Supernode, &ids(&[3]), &members),
+            []
+        );
+    }
+
+    #[test]
+    fn a_leaf_prefers_supernodes_with_few_leaves() {
+        use Role::{Leaf, Supernode};
+        let members = members(&[(0, Leaf), (1, Supernode), (25, Supernode), (29, Supernode)]);
+        let wants = wanted(Kind::Supernode, ME, Leaf, &[], &members);
+        assert_eq!(wants[0], PeerId::repeat(1));
+    }
+}

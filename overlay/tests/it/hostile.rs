@@ -1,0 +1,422 @@
+//! A client that means harm. After each attack the peer is up, its friends are still its
+//! members, and the attacker is dropped and remembered.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, StreamExt};
+use libp2p::identity::Keypair;
+use libp2p::request_response::{self, Codec, ProtocolSupport};
+use libp2p::swarm::SwarmEvent;
+use libp2p::{Multiaddr, StreamProtocol, Swarm, Transport, core::upgrade, noise, tcp, yamux};
+use peercrawl_overlay::clock::Clock;
+use peercrawl_overlay::envelope::{NetworkTag, Purpose, Sealer};
+use peercrawl_overlay::lease::Lease;
+use peercrawl_overlay::network::{Kind, NetworkOverlay, PROTOCOL_VERSION, start};
+use peercrawl_overlay::{Overlay, PeerId, Role, identity};
+use serde::Serialize;
+use tokio::time::timeout;
+
+use crate::fleet::{DEADLINE, eventually, options};
+
+/// Frames as bytes: whatever the attacker likes.
+#[derive(Clone, Default)]
+struct Raw;
+
+async fn read(io: &mut (impl AsyncRead + Unpin + Send)) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    io.read_to_end(&mut bytes).await?;
+    Ok(bytes)
+}
+
+impl Codec for Raw {
+    type Protocol = StreamProtocol;
+    type Request = Vec<u8>;
+    type Response = Vec<u8>;
+
+    async fn read_request<T: AsyncRead + Unpin + Send>(
+        &mut self,
+        _: &StreamProtocol,
+        io: &mut T,
+    ) -> io::Result<Vec<u8>> {
+        read(io).await
+    }
+
+    async fn read_response<T: AsyncRead + Unpin + Send>(
+        &mut self,
+        _: &StreamProtocol,
+        io: &mut T,
+    ) -> io::Result<Vec<u8>> {
+        read(io).await
+    }
+
+    async fn write_request<T: AsyncWrite + Unpin + Send>(
+        &mut self,
+        _: &StreamProtocol,
+        io: &mut T,
+        bytes: Vec<u8>,
+    ) -> io::Result<()> {
+        io.write_all(&bytes).await
+    }
+
+    async fn write_response<T: AsyncWrite + Unpin + Send>(
+        &mut self,
+        _: &StreamProtocol,
+        io: &mut T,
+        bytes: Vec<u8>,
+    ) -> io::Result<()> {
+        io.write_all(&bytes).await
+    }
+}
+
+/// The frames that peers understand, written anew so that a change of them is noticed.
+#[derive(Serialize)]
+enum Frame {
+    Hello {
+        version: u16,
+        network: String,
+        agreement: [u8; 32],
+        is_leaf: bool,
+        records: Vec<Vec<u8>>,
+    },
+    Records(Vec<Vec<u8>>),
+    Packet {
+        hops: u8,
+        deadline_ms: u32,
+        envelope: Vec<u8>,
+    },
+}
+
+impl Frame {
+    fn bytes(&self) -> Vec<u8> {
+        postcard::to_stdvec(self).unwrap()
+    }
+}
+
+/// What all of the test network agree on.
+fn agreement() -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&PROTOCOL_VERSION.to_be_bytes());
+    hasher.update(&4u64.to_be_bytes());
+    hasher.update(b"test");
+    *hasher.finalize().as_bytes()
+}
+
+fn network_tag() -> NetworkTag {
+    agreement()[..8].try_into().unwrap()
+}
+
+struct Attacker {
+    swarm: Swarm<request_response::Behaviour<Raw>>,
+    sealer: Sealer,
+    clock: Clock,
+    victim: libp2p::PeerId,
+    address: Multiaddr,
+}
+
+impl Attacker {
+    fn new(number: u8, victim: &NetworkOverlay) -> Self {
+        let keypair: Keypair = identity::keypair([number; 32]).unwrap();
+        let transport = tcp::tokio::Transport::new(tcp::Config::default())
+            .upgrade(upgrade::Version::V1)
+            .authenticate(noise::Config::new(&keypair).unwrap())
+            .multiplex(yamux::Config::default())
+            .boxed();
+        let protocol = (StreamProtocol::new("/peercrawl/1"), ProtocolSupport::Full);
+        let config = request_response::Config::default();
+        let behaviour = request_response::Behaviour::with_codec(Raw, [protocol], config);
+        let config = libp2p::swarm::Config::with_tokio_executor();
+        let me = keypair.public().to_peer_id();
+        let clock = Clock::start();
+        Self {
+            swarm: Swarm::new(transport, behaviour, me, config),
+            sealer: Sealer::new(keypair, network_tag(), clock.now()).unwrap(),
+            clock,
+            victim: identity::to_libp2p(victim.me()).unwrap(),
+            address: victim.listening()[0].parse().unwrap(),
+        }
+    }
+
+    /// Connects; tells whether the connection lives long enough for a request.
+    async fn connect(&mut self) {
+        self.swarm.dial(self.address.clone()).unwrap();
+        let connected = async {
+            loop {
+                if let SwarmEvent::ConnectionEstablished { .. } =
+                    self.swarm.select_next_some().await
+                {
+                    return;
+                }
+            }
+        };
+        timeout(DEADLINE, connected).await.unwrap();
+    }
+
+    /// Sends a frame and waits for the response; `None` if there is none.
+    async fn says(&mut self, frame: Vec<u8>) -> Option<Vec<u8>> {
+        let behaviour = self.swarm.behaviour_mut();
+        let id = behaviour.send_request(&self.victim, frame);
+        let response = async {
+            loop {
+                use request_response::{Event, Message};
+                match self.swarm.select_next_some().await {
+                    SwarmEvent::Behaviour(Event::Message {
+                        message:
+                            Message::Response {
+                                request_id,
+                                response,
+                            },
+                        ..
+                    }) if request_id == id => return Some(response),
+                    SwarmEvent::Behaviour(Event::OutboundFailure { request_id, .. })
+                        if request_id == id =>
+                    {
+                        return None;
+                    }
+                    _ => {}
+                }
+            }
+        };
+        timeout(DEADLINE, response).await.unwrap()
+    }
+
+    fn seal(&mut self, purpose: Purpose, to: Option<PeerId>, body: &[u8]) -> Vec<u8> {
+        let now = self.clock.now();
+        self.sealer
+            .seal(purpose, to, body, now, 60_000)
+            .unwrap()
+            .1
+            .to_vec()
+    }
+
+    fn hello(&mut self) -> Vec<u8> {
+        let lease = Lease {
+            incarnation: 1,
+            role: Role::Peer,
+            offers: false,
+            leaves: 0,
+            is_farewell: false,
+            addresses: vec![],
+            via: vec![],
+            facts: vec![],
+        };
+        let lease = self.seal(Purpose::Lease, None, &lease.encode());
+        Frame::Hello {
+            version: PROTOCOL_VERSION,
+            network: "test".into(),
+            agreement: agreement(),
+            is_leaf: false,
+            records: vec![lease],
+        }
+        .bytes()
+    }
+
+    /// Becomes a member by the rules.
+    async fn join(&mut self) {
+        self.connect().await;
+        let hello = self.hello();
+        let welcome = self.says(hello).await.unwrap();
+        assert_eq!(welcome[0], 0, "welcome");
+    }
+}
+
+/// Runs an attack against a peer with a friend.
+fn attack(attack: impl AsyncFnOnce(&mut Attacker, &NetworkOverlay)) {
+    let victim = start(Kind::Flat, options(1, &[])).unwrap();
+    let friend = start(Kind::Flat, options(2, &victim.listening())).unwrap();
+    eventually("friends", || {
+        victim.members().len() == 2 && friend.members().len() == 2
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let id = runtime.block_on(async {
+        let mut attacker = Attacker::new(66, &victim);
+        attack(&mut attacker, &victim).await;
+        let id = attacker.sealer.author();
+        eventually("the attacker is remembered", || {
+            victim.offenders().contains(&id)
+        });
+        // It is not let in again.
+        let again = attacker.says(Frame::Records(vec![]).bytes());
+        assert_eq!(again.await, None);
+        id
+    });
+    assert_ne!(id, friend.me());
+    assert!(!victim.offenders().contains(&friend.me()));
+    assert!(
+        victim
+            .members()
+            .iter()
+            .any(|member| member.id == friend.me())
+    );
+    friend.send(victim.me(), Arc::new([1, 2, 3])).unwrap();
+    eventually("friends still talk", || {
+        let events = victim.events();
+        events.try_iter().any(|event| {
+            matches!(event, peercrawl_overlay::Event::Message { from, bytes, .. }
+                if from == friend.me() && bytes[..] == [1, 2, 3])
+        })
+    });
+}
+
+#[test]
+fn garbage() {
+    attack(async |attacker, _| {
+        attacker.connect().await;
+        for byte in [0xff, 0xfe, 0x03] {
+            assert_eq!(attacker.says(vec![byte; 1_000]).await, None);
+        }
+    });
+}
+
+#[test]
+fn truncated_frames() {
+    attack(async |attacker, _| {
+        attacker.connect().await;
+        let hello = attacker.hello();
+        for length in [hello.len() - 1, hello.len() / 2, 1] {
+            assert_eq!(attacker.says(hello[..length].to_vec()).await, None);
+        }
+    });
+}
+
+#[test]
+fn oversized_frames() {
+    attack(async |attacker, _| {
+        attacker.connect().await;
+        for _ in 0..3 {
+            let large = Frame::Records(vec![vec![0; 8 << 20]]).bytes();
+            assert_eq!(attacker.says(large).await, None);
+        }
+    });
+}
+
+#[test]
+fn a_forged_signature() {
+    attack(async |attacker, victim| {
+        attacker.join().await;
+        let mut envelope = attacker.seal(Purpose::Send, Some(victim.me()), b"forged");
+        // Somebody else's name over the attacker's words.
+        let author = envelope[9..41].to_vec();
+        envelope[9..41].copy_from_slice(&identity_of(2).0);
+        assert_ne!(author, envelope[9..41]);
+        let packet = Frame::Packet {
+            hops: 3,
+            deadline_ms: 0,
+            envelope,
+        };
+        attacker.says(packet.bytes()).await;
+    });
+}
+
+#[test]
+fn a_forged_lease() {
+    attack(async |attacker, victim| {
+        attacker.join().await;
+        let farewell = Lease {
+            incarnation: u64::MAX,
+            role: Role::Peer,
+            offers: false,
+            leaves: 0,
+            is_farewell: true,
+            addresses: vec![],
+            via: vec![],
+            facts: vec![],
+        };
+        let mut envelope = attacker.seal(Purpose::Lease, None, &farewell.encode());
+        envelope[9..41].copy_from_slice(&identity_of(2).0);
+        attacker.says(Frame::Records(vec![envelope]).bytes()).await;
+        assert!(
+            victim
+                .members()
+                .iter()
+                .any(|member| member.id == identity_of(2))
+        );
+    });
+}
+
+#[test]
+fn replays() {
+    attack(async |attacker, victim| {
+        attacker.join().await;
+        let envelope = attacker.seal(Purpose::Send, Some(victim.me()), b"again");
+        let packet = Frame::Packet {
+            hops: 3,
+            deadline_ms: 0,
+            envelope,
+        };
+        for _ in 0..30 {
+            attacker.says(packet.bytes()).await;
+        }
+        let events = victim.events();
+        let delivered = events.try_iter().filter(|event| {
+            matches!(event, peercrawl_overlay::Event::Message { bytes, .. } if bytes[..] == *b"again")
+        });
+        assert_eq!(delivered.count(), 1);
+    });
+}
+
+#[test]
+fn envelopes_of_another_network() {
+    attack(async |attacker, victim| {
+        attacker.join().await;
+        for _ in 0..3 {
+            let mut envelope = attacker.seal(Purpose::Send, Some(victim.me()), b"x");
+            envelope[..8].copy_from_slice(b"elsewhere"[..8].as_ref());
+            let packet = Frame::Packet {
+                hops: 3,
+                deadline_ms: 0,
+                envelope,
+            };
+            attacker.says(packet.bytes()).await;
+        }
+    });
+}
+
+#[test]
+fn many_connections_leave_room_for_friends() {
+    let limits = peercrawl_overlay::network::Limits {
+        connections: 40,
+        ..Default::default()
+    };
+    let victim = start(
+        Kind::Flat,
+        peercrawl_overlay::network::Options {
+            limits,
+            ..options(1, &[])
+        },
+    )
+    .unwrap();
+    let friend = start(Kind::Flat, options(2, &victim.listening())).unwrap();
+    eventually("friends", || victim.members().len() == 2);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let mut crowd: Vec<_> = (100..200).map(|n| Attacker::new(n, &victim)).collect();
+        let mut refused = 0;
+        for attacker in &mut crowd {
+            attacker.connect().await;
+            // It stays connected and says nothing, or is closed at once.
+            let next = timeout(Duration::from_millis(50), attacker.swarm.select_next_some());
+            refused += u32::from(next.await.is_ok());
+        }
+        assert!(refused >= 60, "{refused}");
+    });
+    friend.send(victim.me(), Arc::new([4])).unwrap();
+    eventually("friends still talk", || {
+        let events = victim.events();
+        let is_friends = |from| from == friend.me();
+        events.try_iter().any(|event| {
+            matches!(event, peercrawl_overlay::Event::Message { from, .. } if is_friends(from))
+        })
+    });
+}
+
+fn identity_of(number: u8) -> PeerId {
+    identity::peer_of(&identity::keypair([number; 32]).unwrap()).unwrap()
+}

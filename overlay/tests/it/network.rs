@@ -1,0 +1,184 @@
+//! What only networked overlays have: refusals, roles, a host cache, QUIC.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use std::{env, fs, process};
+
+use peercrawl_overlay::network::{Kind, Options, StartError, start};
+use peercrawl_overlay::{Overlay, Role};
+
+use crate::fleet::{Net, eventually, options};
+
+#[test]
+fn a_peer_of_another_network_is_refused_with_the_reason() {
+    for kind in [Kind::Flat, Kind::Supernode] {
+        let one = start(kind, options(1, &[])).unwrap();
+        let other = Options {
+            network: "elsewhere".into(),
+            ..options(2, &one.listening())
+        };
+        let other = start(kind, other).unwrap();
+        let says_why = |overlay: &dyn Overlay| {
+            let refusals = overlay.refusals();
+            refusals
+                .iter()
+                .any(|refusal| refusal.reason.contains("elsewhere"))
+        };
+        eventually("both say why", || says_why(&*one) && says_why(&*other));
+        assert_eq!((one.members().len(), other.members().len()), (1, 1));
+    }
+}
+
+#[test]
+fn a_peer_with_other_rules_is_refused_with_the_reason() {
+    let one = start(Kind::Flat, options(1, &[])).unwrap();
+    let other = Options {
+        agreement: b"other rules".to_vec(),
+        ..options(2, &one.listening())
+    };
+    let other = start(Kind::Flat, other).unwrap();
+    eventually("both say why", || {
+        let says_why = |overlay: &dyn Overlay| {
+            overlay
+                .refusals()
+                .iter()
+                .any(|refusal| refusal.reason.contains("rules"))
+        };
+        says_why(&*one) && says_why(&*other)
+    });
+    assert_eq!(one.members().len(), 1);
+}
+
+#[test]
+fn a_port_that_is_taken_is_an_error_in_one_sentence() {
+    let one = start(Kind::Flat, options(1, &[])).unwrap();
+    let taken = one.listening()[0].split("/p2p/").next().unwrap().to_owned();
+    let second = Options {
+        listen: vec![taken.clone()],
+        ..options(2, &[])
+    };
+    let error = start(Kind::Flat, second).map(drop).unwrap_err();
+    assert!(matches!(error, StartError::CannotListen { .. }));
+    let text = error.to_string();
+    assert!(text.contains(&taken) && text.contains("in use"), "{text}");
+    let nonsense = Options {
+        listen: vec!["localhost:80".into()],
+        ..options(2, &[])
+    };
+    let error = start(Kind::Flat, nonsense).map(drop).unwrap_err();
+    assert!(matches!(error, StartError::BadAddress { .. }), "{error}");
+}
+
+#[test]
+fn peers_find_each_other_over_quic() {
+    let fleet = Net::Flat.fleet_with(3, |options| Options {
+        listen: vec!["/ip4/127.0.0.1/udp/0/quic-v1".into()],
+        ..options
+    });
+    fleet.peers[0]
+        .overlay
+        .send(fleet.peers[2].id(), Arc::new([1]))
+        .unwrap();
+    fleet.gets(2, 0, &[1]);
+}
+
+#[test]
+fn a_host_cache_leads_back_into_the_network() {
+    let path = env::temp_dir().join(format!("peercrawl-hosts-{}", process::id()));
+    let one = start(Kind::Flat, options(1, &[])).unwrap();
+    let with_cache = |bootstrap: &[String]| Options {
+        host_cache: Some(path.clone()),
+        ..options(2, bootstrap)
+    };
+    let two = start(Kind::Flat, with_cache(&one.listening())).unwrap();
+    eventually("both see both", || {
+        one.members().len() + two.members().len() == 4
+    });
+    drop(two);
+    eventually("it has left", || one.members().len() == 1);
+    let again = start(Kind::Flat, with_cache(&[])).unwrap();
+    eventually("it is back", || again.members().len() == 2);
+    fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn sixteen_peers_elect_three_supernodes_and_the_user_can_forbid_it() {
+    let fleet = Net::Supernode.fleet_with(16, |options| Options {
+        allow_supernode: options.secret[0] % 2 == 1,
+        ..options
+    });
+    let overlay = &fleet.peers[7].overlay;
+    eventually("there are three", || {
+        let members = overlay.members();
+        members.iter().filter(|m| m.role == Role::Supernode).count() >= 3
+    });
+    for (number, peer) in (1..).zip(&fleet.peers) {
+        let members = overlay.members();
+        let member = members
+            .iter()
+            .find(|member| member.id == peer.id())
+            .unwrap();
+        assert!(
+            number % 2 == 1 || member.role == Role::Leaf,
+            "peer {number}"
+        );
+    }
+    for (from, to) in [(15, 1), (1, 15), (3, 13), (0, 9)] {
+        let overlay = &fleet.peers[from].overlay;
+        overlay
+            .send(fleet.peers[to].id(), Arc::new([from as u8]))
+            .unwrap();
+        fleet.gets(to, from, &[from as u8]);
+    }
+}
+
+#[test]
+fn leaves_find_another_supernode_within_ten_seconds() {
+    let mut fleet = Net::Supernode.fleet(8);
+    let count = |role| {
+        let members = fleet.peers[7].overlay.members();
+        members.iter().filter(|member| member.role == role).count()
+    };
+    eventually("there are three supernodes", || count(Role::Supernode) >= 3);
+    // The first peer is a supernode: it was alone.
+    fleet.peers.remove(0).crash();
+    let begun = Instant::now();
+    let last = fleet.peers.len() - 1;
+    for from in 0..last {
+        let overlay = &fleet.peers[from].overlay;
+        eventually("messages pass", || {
+            let _again = overlay.send(fleet.peers[last].id(), Arc::new([from as u8]));
+            let until = Instant::now() + Duration::from_millis(100);
+            while Instant::now() < until {
+                if fleet.peers[last].next_message() == Some((overlay.me(), vec![from as u8])) {
+                    return true;
+                }
+            }
+            false
+        });
+    }
+    assert!(
+        begun.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+#[test]
+fn one_that_finds_nobody_is_alone_and_goes_on_trying() {
+    let nowhere = options(1, &[]);
+    let first = start(Kind::Flat, nowhere).unwrap();
+    let address = first.listening();
+    let port = address[0].clone();
+    drop(first);
+    let lonely = start(Kind::Flat, options(2, &address)).unwrap();
+    assert_eq!(lonely.members().len(), 1);
+    let listen = port.split("/p2p/").next().unwrap().to_owned();
+    let late = Options {
+        listen: vec![listen],
+        ..options(1, &[])
+    };
+    let late = start(Kind::Flat, late).unwrap();
+    eventually("it is found", || lonely.members().len() == 2);
+    assert_eq!(late.members(), lonely.members());
+}
