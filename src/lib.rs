@@ -32,7 +32,7 @@
 //! [`engine`] wires the blocks and runs their threads, [`config`] is what a user may
 //! change, [`counters`] and [`report`] tell what has been done, and [`demo`] is a web on
 //! this machine to try it all on. Peers are reached through the `Overlay` trait of the
-//! crate `peercrawl-overlay`, by [`message`]s; nothing here knows which overlay it is.
+//! crate `peercrawl-overlay`, by [`message`]s; only [`joining`] knows which overlay it is.
 
 pub mod canonical;
 pub mod clock;
@@ -51,6 +51,7 @@ pub mod fingerprint;
 pub mod guard;
 pub mod handing_on;
 pub mod handover;
+pub mod joining;
 pub mod message;
 pub mod page;
 pub mod page_duplication;

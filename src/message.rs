@@ -1,9 +1,14 @@
 //! What peers say to each other about URLs and pages.
 //!
-//! Encoded by postcard. What comes in is a stranger's: [`Message::decode`] refuses what
+//! Encoded by postcard, and packed where that is worth it. What comes in is a stranger's: [`Message::decode`] refuses what
 //! is too large or too much, and URLs are brought into canonical form again by whoever
 //! takes them in.
 
+use std::io::{self, Read, Write};
+
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
 use serde::{Deserialize, Serialize};
 
 use crate::crawl::CrawlDefinition;
@@ -13,6 +18,12 @@ use crate::seen_content::{Answer, Claim};
 
 /// The most that a message may hold, in bytes.
 const MOST_BYTES: usize = 1 << 20;
+/// From this size on, a message is worth packing.
+const DEFLATE_FROM_BYTES: usize = 512;
+/// First byte of a message that is not packed.
+const PLAIN: u8 = 0;
+/// First byte of a message that is packed by deflate.
+const DEFLATED: u8 = 1;
 /// The most entries that one of its lists may have.
 const MOST_ENTRIES: usize = 10_000;
 
@@ -74,15 +85,28 @@ pub enum MessageError {
     /// More entries than any list may have.
     #[error("message with {0} entries")]
     TooMany(usize),
+    /// Packed in a way that this version does not know.
+    #[error("message packed in unknown way {0}")]
+    Packing(u8),
+    /// It cannot be packed or unpacked.
+    #[error("no message: {0}")]
+    Deflate(#[from] io::Error),
     /// Not decodable, or not encodable.
     #[error("no message: {0}")]
     Encoding(#[from] postcard::Error),
 }
 
 impl Message {
-    /// The message as bytes.
+    /// The message as bytes: how it is packed, then its fields in postcard's encoding.
     pub fn encode(&self) -> Result<Vec<u8>, MessageError> {
-        Ok(postcard::to_stdvec(self)?)
+        let mut fields = postcard::to_stdvec(self)?;
+        if fields.len() < DEFLATE_FROM_BYTES {
+            fields.insert(0, PLAIN);
+            return Ok(fields);
+        }
+        let mut packed = DeflateEncoder::new(vec![DEFLATED], Compression::fast());
+        packed.write_all(&fields)?;
+        Ok(packed.finish()?)
     }
 
     /// The message in these bytes.
@@ -90,7 +114,12 @@ impl Message {
         if bytes.len() > MOST_BYTES {
             return Err(MessageError::TooLarge(bytes.len()));
         }
-        let message: Self = postcard::from_bytes(bytes)?;
+        let message: Self = match bytes.split_first() {
+            Some((&PLAIN, fields)) => postcard::from_bytes(fields)?,
+            Some((&DEFLATED, packed)) => postcard::from_bytes(&inflate(packed)?)?,
+            Some((&other, _)) => return Err(MessageError::Packing(other)),
+            None => return Err(postcard::Error::DeserializeUnexpectedEnd.into()),
+        };
         match message.entries() {
             entries if entries > MOST_ENTRIES => Err(MessageError::TooMany(entries)),
             _ => Ok(message),
@@ -118,17 +147,36 @@ impl Message {
     }
 }
 
+/// Unpacks, and no further than a message may be large: a bomb is an error.
+fn inflate(packed: &[u8]) -> Result<Vec<u8>, MessageError> {
+    let mut fields = Vec::new();
+    let most = MOST_BYTES as u64 + 1;
+    DeflateDecoder::new(packed)
+        .take(most)
+        .read_to_end(&mut fields)?;
+    match fields.len() {
+        length if length > MOST_BYTES => Err(MessageError::TooLarge(length)),
+        _ => Ok(fields),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_encoded_is_decoded_and_too_much_is_refused() {
-        let message = Message::Confirmed(vec![ContentFingerprint::of(b"x")]);
-        assert_eq!(
-            Message::decode(&message.encode().unwrap()).unwrap(),
-            message
-        );
+    fn what_is_encoded_is_decoded() {
+        let one = Message::Confirmed(vec![ContentFingerprint::of(b"x")]);
+        let many = Message::Confirmed(vec![ContentFingerprint::of(b"x"); MOST_ENTRIES]);
+        for (message, most_bytes) in [(one, 20), (many, 2_000)] {
+            let bytes = message.encode().unwrap();
+            assert!(bytes.len() < most_bytes, "{} bytes", bytes.len());
+            assert_eq!(Message::decode(&bytes).unwrap(), message);
+        }
+    }
+
+    #[test]
+    fn too_much_is_refused() {
         let many = Message::Confirmed(vec![ContentFingerprint::of(b"x"); MOST_ENTRIES + 1]);
         let bytes = many.encode().unwrap();
         assert!(matches!(
@@ -140,9 +188,20 @@ mod tests {
             Message::decode(&large),
             Err(MessageError::TooLarge(_))
         ));
+        let mut bomb = DeflateEncoder::new(vec![DEFLATED], Compression::best());
+        bomb.write_all(&vec![0; 100 << 20]).unwrap();
+        let bomb = bomb.finish().unwrap();
+        assert!(bomb.len() < MOST_BYTES, "it fits into a message");
         assert!(matches!(
-            Message::decode(b"\xff\xff"),
-            Err(MessageError::Encoding(_))
+            Message::decode(&bomb),
+            Err(MessageError::TooLarge(_))
         ));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for nonsense in [&b""[..], b"\0\xff\xff", b"\x01\xff\xff", b"\x07abc"] {
+            assert!(Message::decode(nonsense).is_err(), "{nonsense:?}");
+        }
     }
 }

@@ -9,6 +9,7 @@ use peercrawl::config::{Scope, Settings};
 use peercrawl::crawl::CrawlDefinition;
 use peercrawl::engine::Engine;
 use peercrawl::resolver::SystemNames;
+use peercrawl_overlay::PeerId;
 use peercrawl_overlay::memory::MemoryNetwork;
 
 use super::SettingsArguments;
@@ -58,7 +59,7 @@ impl Crawl {
             eprintln!("peercrawl: this version keeps no pages: --data has no effect yet");
         }
         let definition = CrawlDefinition::from_settings(&settings.crawl);
-        let overlay = Arc::new(MemoryNetwork::new().join(super::passing_identity()));
+        let overlay = Arc::new(MemoryNetwork::new().join(PeerId(super::passing_secret()?)));
         let engine = super::start(settings, overlay, Arc::new(SystemNames))?;
         engine.begin(definition)?;
         watch(&engine)?;

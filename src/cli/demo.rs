@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use peercrawl::config::OverlayChoice;
 use peercrawl::crawl::CrawlDefinition;
 use peercrawl::demo::fleet::Fleet;
 use peercrawl::demo::web::{Web, WebSpec};
@@ -23,6 +24,9 @@ pub struct Demo {
     /// How many peers
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
     peers: u8,
+    /// How they are connected
+    #[arg(long, value_enum, default_value = "flat")]
+    overlay: OverlayChoice,
     /// How many hosts the built-in web has [default: 50 for each peer]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     hosts: Option<u32>,
@@ -59,6 +63,7 @@ impl Demo {
         // The demo is the same on every machine: the user's own file has no part in it.
         let mut settings = self.settings.layers(None).read()?;
         settings.network.allow_private = true;
+        settings.overlay.kind = self.overlay;
         let hosts = self
             .hosts
             .unwrap_or(HOSTS_PER_PEER * u32::from(self.peers))

@@ -25,7 +25,7 @@ use crossbeam_channel::{Receiver, bounded};
 use peercrawl::config::{ConfigError, Layers, Settings};
 use peercrawl::engine::{CrawlError, Engine, Surroundings};
 use peercrawl::resolver::NameService;
-use peercrawl_overlay::{Overlay, PeerId};
+use peercrawl_overlay::Overlay;
 
 /// Donates bandwidth to a decentralised web crawl.
 #[derive(Parser)]
@@ -118,13 +118,13 @@ fn start(
     Engine::start(surroundings).context("cannot start the engine's threads")
 }
 
-/// A name for a peer that lives as long as this process.
-fn passing_identity() -> PeerId {
-    let seed = std::time::SystemTime::now()
-        .duration_since(std::time::UNIX_EPOCH)
-        .unwrap_or_default();
-    let text = format!("{} {}", std::process::id(), seed.as_nanos());
-    PeerId(*blake3::hash(text.as_bytes()).as_bytes())
+/// The secret of a peer that lives as long as this process.
+fn passing_secret() -> anyhow::Result<[u8; 32]> {
+    let mut secret = [0; 32];
+    match getrandom::fill(&mut secret) {
+        Ok(()) => Ok(secret),
+        Err(error) => anyhow::bail!("the system has no randomness to give: {error}"),
+    }
 }
 
 /// Hears when the user or the system asks the program to stop. A second time, it stops

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use peercrawl::config::Settings;
 use peercrawl::crawl::CrawlDefinition;
 use peercrawl::engine::Ending;
+use peercrawl::joining;
 use peercrawl::resolver::SystemNames;
-use peercrawl_overlay::Overlay;
 use peercrawl_overlay::memory::MemoryNetwork;
+use peercrawl_overlay::{Overlay, PeerId};
 
 use super::SettingsArguments;
 use super::progress::{PERIOD, Progress, summary};
@@ -43,11 +45,14 @@ impl Run {
         super::log_from("info");
         let settings = self.settings.read()?;
         let definition = CrawlDefinition::from_settings(&settings.crawl);
-        let overlay = Arc::new(MemoryNetwork::new().join(super::passing_identity()));
-        tracing::info!("peer {}", overlay.me());
+        let overlay = overlay(&settings, super::passing_secret()?);
         let stop = super::stop_requests()?;
         let engine = super::start(settings, overlay, Arc::new(SystemNames))?;
-        engine.begin(definition)?;
+        if definition.seeds.is_empty() {
+            tracing::info!("no seeds: waiting for URLs from other peers");
+        } else {
+            engine.begin(definition)?;
+        }
         let is_terminal = std::io::stderr().is_terminal();
         let mut progress = Progress::new(None);
         let mut logged = Instant::now();
@@ -81,5 +86,21 @@ impl Run {
         tracing::info!("stopping");
         print!("{}", summary(&engine.shutdown()));
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The overlay of the settings; alone if it cannot start, which is no reason not to crawl.
+fn overlay(settings: &Settings, secret: [u8; 32]) -> Arc<dyn Overlay> {
+    match joining::join(settings, secret) {
+        Ok(overlay) => {
+            for address in overlay.listening() {
+                println!("listening {address}");
+            }
+            overlay
+        }
+        Err(why) => {
+            tracing::warn!("crawling alone: {why}");
+            Arc::new(MemoryNetwork::new().join(PeerId(secret)))
+        }
     }
 }

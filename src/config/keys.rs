@@ -30,6 +30,16 @@ choice! {
     }
 }
 
+choice! {
+    /// How peers are connected.
+    OverlayChoice {
+        /// All are equal, and messages for others are broadcast.
+        Flat = "flat",
+        /// Some route for the others.
+        Supernode = "supernode",
+    }
+}
+
 /// Writes the sections as structs, the defaults, the list of keys, and the one
 /// function that sets a key by its name.
 macro_rules! settings {
@@ -211,6 +221,26 @@ settings! {
         flush_ms: u64 = 250, Between(1, 60_000);
         /// How long a receipt is waited for before a URL is sent again.
         resend_ms: u64 = 5_000, Between(10, 600_000);
+    }
+
+    /// How peers find and reach each other.
+    overlay: Overlay {
+        /// How they are connected; all peers of a network use the same.
+        kind: OverlayChoice = OverlayChoice::Flat, Any("");
+        /// The name of the network; peers of another name are strangers.
+        network: String = "peercrawl".into(), Any("a name");
+        /// Where to listen for other peers.
+        listen: Vec<String> = vec![
+            "/ip4/0.0.0.0/tcp/0".into(), "/ip4/0.0.0.0/udp/0/quic-v1".into(),
+        ], Any("a list of multiaddresses");
+        /// Where to find the network.
+        bootstrap: Vec<String> = vec![], Any("a list of multiaddresses");
+        /// Whether to look for peers on the local network.
+        mdns: bool = true, Any("");
+        /// Whether this peer may route for others.
+        allow_supernode: bool = true, Any("");
+        /// Connections to other peers at most.
+        max_connections: u32 = 200, Between(1, 10_000);
     }
 
     /// Who is responsible for which part of the web.

@@ -26,6 +26,7 @@ fn blank() -> Settings {
             Some(Value::String(text)) => match text.value().as_str() {
                 "any" => Value::from("host"),
                 "rendezvous" => Value::from("static"),
+                "flat" => Value::from("supernode"),
                 _ => Value::from("x"),
             },
             other => panic!("config.toml does not name `{key}`, or oddly: {other:?}"),

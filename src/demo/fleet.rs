@@ -1,17 +1,18 @@
-//! The peers of a demo: N engines in this process, on one overlay.
+//! The peers of a demo: N engines in this process, on an overlay of real sockets.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
-use peercrawl_overlay::PeerId;
-use peercrawl_overlay::memory::MemoryNetwork;
+use peercrawl_overlay::Overlay;
+use peercrawl_overlay::network::StartError;
 
 use super::web::Web;
 use crate::config::Settings;
 use crate::crawl::CrawlDefinition;
 use crate::engine::{CrawlError, Engine, Surroundings};
+use crate::joining;
 use crate::report::Report;
 use crate::resolver::NameService;
 
@@ -35,22 +36,41 @@ impl NameService for WebNames {
     }
 }
 
+/// Why a fleet does not set out.
+#[derive(Debug, thiserror::Error)]
+pub enum FleetError {
+    /// A peer cannot listen, or the like.
+    #[error("peer {0}: {1}")]
+    Overlay(u8, StartError),
+    /// Threads could not be started.
+    #[error("cannot start threads: {0}")]
+    Threads(#[from] io::Error),
+}
+
 impl Fleet {
-    /// Starts so many peers.
-    pub fn start(peers: u8, settings: &Settings, web: &Arc<Web>) -> io::Result<Self> {
-        let network = MemoryNetwork::new();
-        let overlays: Vec<_> = (1..=peers)
-            .map(|number| Arc::new(network.join(PeerId(*blake3::hash(&[number]).as_bytes()))))
-            .collect();
-        let engines = overlays.into_iter().map(|overlay| {
-            Engine::start(Surroundings {
+    /// Starts so many peers, which find each other through the first one. They listen
+    /// on loopback alone.
+    pub fn start(peers: u8, settings: &Settings, web: &Arc<Web>) -> Result<Self, FleetError> {
+        let mut settings = settings.clone();
+        settings.overlay.network = format!("demo {}", std::process::id());
+        settings.overlay.listen = vec!["/ip4/127.0.0.1/tcp/0".into()];
+        settings.overlay.mdns = false;
+        let mut engines = Vec::new();
+        for number in 1..=peers {
+            let secret = *blake3::hash(&[number]).as_bytes();
+            let overlay =
+                joining::join(&settings, secret).map_err(|why| FleetError::Overlay(number, why))?;
+            if number == 1 {
+                settings.overlay.bootstrap = overlay.listening();
+            }
+            engines.push(Engine::start(Surroundings {
                 settings: settings.clone(),
                 overlay,
                 names: Arc::new(WebNames(web.clone())),
-            })
-        });
+            })?);
+        }
         Ok(Self {
-            engines: engines.collect::<io::Result<_>>()?,
+            engines,
             begun: Instant::now(),
         })
     }

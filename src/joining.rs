@@ -1,0 +1,80 @@
+//! How this peer joins its network: the settings become an overlay.
+//!
+//! This is the one place that knows which overlays there are; another one is one more
+//! arm here.
+
+use std::sync::Arc;
+
+use peercrawl_overlay::network::{self, Kind, Limits, NetworkOverlay, Options, StartError};
+
+use crate::canonical::CanonicalForm;
+use crate::config::{OverlayChoice, Settings};
+use crate::fingerprint::URL_SEED;
+
+/// Starts the overlay that the settings describe, under the identity that this secret
+/// stands for.
+pub fn join(settings: &Settings, secret: [u8; 32]) -> Result<Arc<NetworkOverlay>, StartError> {
+    network::start(kind(settings), options(settings, secret))
+}
+
+fn kind(settings: &Settings) -> Kind {
+    match settings.overlay.kind {
+        OverlayChoice::Flat => Kind::Flat,
+        OverlayChoice::Supernode => Kind::Supernode,
+    }
+}
+
+fn options(settings: &Settings, secret: [u8; 32]) -> Options {
+    let overlay = &settings.overlay;
+    Options {
+        agreement: agreement(settings),
+        listen: overlay.listen.clone(),
+        bootstrap: overlay.bootstrap.clone(),
+        mdns: overlay.mdns,
+        allow_supernode: overlay.allow_supernode,
+        allow_private: settings.network.allow_private,
+        limits: Limits {
+            connections: overlay.max_connections,
+            ..Limits::default()
+        },
+        ..Options::new(secret, &overlay.network)
+    }
+}
+
+/// What all peers of a network must agree on, or they would hand URLs to peers that do
+/// not own them, and not know each other's fingerprints.
+fn agreement(settings: &Settings) -> Vec<u8> {
+    let distribution = &settings.distribution;
+    let form = CanonicalForm::new(&settings.crawl.session_ids);
+    let facts = (
+        settings.overlay.kind,
+        distribution.kind,
+        distribution.replicas,
+        distribution.peers,
+        form.rules_fingerprint(),
+        URL_SEED,
+    );
+    // Encoding numbers into memory does not fail.
+    postcard::to_stdvec(&facts).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_agree_on_rules_and_not_on_tastes() {
+        let settings = Settings::default();
+        let same = |change: fn(&mut Settings)| {
+            let mut other = settings.clone();
+            change(&mut other);
+            agreement(&settings) == agreement(&other)
+        };
+        assert!(same(|other| other.politeness.delay_ms = 9_999));
+        assert!(same(|other| other.distribution.capacity = 16));
+        assert!(same(|other| other.distribution.index = 7));
+        assert!(!same(|other| other.distribution.peers = 9));
+        assert!(!same(|other| other.overlay.kind = OverlayChoice::Supernode));
+        assert!(!same(|other| other.crawl.session_ids.clear()));
+    }
+}
