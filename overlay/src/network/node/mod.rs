@@ -15,6 +15,7 @@ mod packets;
 mod records;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -26,7 +27,7 @@ use libp2p::gossipsub::IdentTopic;
 use libp2p::identity::Keypair;
 use libp2p::request_response::{self, OutboundRequestId};
 use libp2p::swarm::{ConnectionId, SwarmEvent};
-use libp2p::{Multiaddr, Swarm, mdns};
+use libp2p::{Multiaddr, Swarm, mdns, ping};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
@@ -35,6 +36,7 @@ use super::options::{Options, StartError};
 use super::shared::{Shared, Use};
 use super::traffic_limit::TrafficLimit;
 use super::transport::{self, Behaviour, BehaviourEvent};
+use crate::addresses;
 use crate::back_off::BackOff;
 use crate::clock::{Clock, Now};
 use crate::election::Election;
@@ -265,6 +267,11 @@ impl Node {
                 address: address.to_string(),
                 reason: error.to_string(),
             };
+            // libp2p shares a port with whoever else would share it, another copy of
+            // this program for one; connections would end up at either.
+            if let Some(socket) = addresses::tcp_socket(&address) {
+                TcpListener::bind(socket).map_err(|error| failed(&error))?;
+            }
             let listening = self.swarm.listen_on(address.clone());
             let id = listening.map_err(|error| match error {
                 libp2p::TransportError::MultiaddrNotSupported(_) => {
@@ -369,7 +376,7 @@ impl Node {
         match event {
             BehaviourEvent::Mesh(event) => self.on_mesh(event),
             BehaviourEvent::Frames(event) => self.on_frames(event),
-            BehaviourEvent::Ping(event) if event.result.is_err() => {
+            BehaviourEvent::Ping(event) if matches!(event.result, Err(ping::Failure::Timeout)) => {
                 // A connection that answers no ping is dead, whatever the system says.
                 self.swarm.close_connection(event.connection);
             }
@@ -386,7 +393,7 @@ impl Node {
         &mut self,
         event: request_response::Event<super::frame::Request, super::frame::Response>,
     ) {
-        use request_response::{Event, InboundFailure, Message};
+        use request_response::{Event, Message};
         match event {
             Event::Message { peer, message, .. } => match message {
                 Message::Request {
@@ -405,15 +412,6 @@ impl Node {
             } => {
                 tracing::debug!("to {peer}: {error}");
                 self.on_response(peer, request_id, None);
-            }
-            Event::InboundFailure {
-                peer,
-                error: InboundFailure::Io(error),
-                ..
-            } if error.kind() == io::ErrorKind::InvalidData => {
-                if let Some(peer) = identity::from_libp2p(&peer) {
-                    self.blame(peer, Offence::Frame);
-                }
             }
             _ => {}
         }

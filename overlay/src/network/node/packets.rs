@@ -182,8 +182,11 @@ impl Node {
         let Some(from) = identity::from_libp2p(&libp2p_peer) else {
             return;
         };
-        if matches!(request, Request::Hello { .. }) {
-            return self.on_hello(libp2p_peer, request, channel);
+        match request {
+            Request::Hello { .. } => return self.on_hello(libp2p_peer, request, channel),
+            // Dropping the channel closes the stream.
+            Request::Malformed => return self.blame(from, Offence::Frame),
+            Request::Records(_) | Request::Packet { .. } => {}
         }
         if !self.links.contains(&from) {
             // It may just have admitted us, with our side still to come.
@@ -191,7 +194,7 @@ impl Node {
             return self.respond(channel, Response::Busy);
         }
         match request {
-            Request::Hello { .. } => {}
+            Request::Hello { .. } | Request::Malformed => {}
             Request::Records(records) => {
                 self.take_records(from, records);
                 self.respond(channel, Response::Done);
