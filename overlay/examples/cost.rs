@@ -1,6 +1,6 @@
 //! What an overlay costs, over real sockets on loopback.
 //!
-//! `cargo run -p peercrawl-overlay --example cost --release -- [REST_SECS]` prints one line
+//! `cargo run -p peercrawl-overlay --example cost -- [REST_SECS]` prints one line
 //! for each overlay and number of peers: bytes that all sockets sent for each handed-on
 //! URL (100 bytes, 100 to a message), copies of each broadcast that arrived, and
 //! what one peer sends each second when nothing happens.

@@ -4,7 +4,7 @@
 //! that come from other peers are dialled only if they are public, unless the user
 //! allows otherwise.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use libp2p::Multiaddr;
 use libp2p::multiaddr::Protocol;
@@ -34,6 +34,14 @@ pub fn ip(address: &Multiaddr) -> Option<IpAddr> {
     match address.iter().next()? {
         Protocol::Ip4(ip) => Some(ip.into()),
         Protocol::Ip6(ip) => Some(ip.into()),
+        _ => None,
+    }
+}
+
+/// The socket of a TCP address.
+pub fn tcp_socket(address: &Multiaddr) -> Option<SocketAddr> {
+    match address.iter().nth(1)? {
+        Protocol::Tcp(port) => Some((ip(address)?, port).into()),
         _ => None,
     }
 }

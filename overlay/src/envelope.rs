@@ -12,7 +12,7 @@
 //! | 8 | the author's sequence number, big-endian; greater in each envelope |
 //! | 8 | when it expires, in milliseconds since 1970, big-endian |
 //! | n | body |
-//! | 64 | signature over [`DOMAIN`] and everything before |
+//! | 64 | signature over a fixed prefix and everything before |
 
 use std::sync::Arc;
 

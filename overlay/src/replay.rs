@@ -27,7 +27,7 @@ pub struct ReplayWindow {
 
 impl ReplayWindow {
     /// Marks a message as seen; tells whether it was new. One that comes later than
-    /// the author's next [`WINDOW`] messages counts as seen, since that is no longer known.
+    /// the author's next 4,096 messages counts as seen, since that is no longer known.
     pub fn is_new(&mut self, author: PeerId, sequence: u64) -> bool {
         self.uses += 1;
         if !self.authors.contains_key(&author) && self.authors.len() >= AUTHORS {

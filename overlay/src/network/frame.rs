@@ -54,6 +54,10 @@ pub enum Request {
         /// The envelope.
         envelope: Vec<u8>,
     },
+    /// It sent something that is no request, or too large for one. The library would
+    /// close the stream without a word, and the sender would go unpunished.
+    #[serde(skip)]
+    Malformed,
 }
 
 /// What the neighbour says.
@@ -135,7 +139,10 @@ impl request_response::Codec for FrameCodec {
     where
         T: AsyncRead + Unpin + Send,
     {
-        self.read(io).await
+        match self.read(io).await {
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Request::Malformed),
+            request => request,
+        }
     }
 
     async fn read_response<T>(&mut self, _: &Self::Protocol, io: &mut T) -> io::Result<Response>

@@ -1,17 +1,17 @@
 //! The flat and the supernode overlay, over libp2p.
 //!
 //! A [`NetworkOverlay`] is the handle that the crawler holds. Behind it one thread, named
-//! "overlay", runs one task ([`node`]) that owns the swarm and all state. The handle's
+//! "overlay", runs one task (`node`) that owns the swarm and all state. The handle's
 //! methods put commands into bounded channels and never wait; what comes in from
 //! others goes through the task's checks into one bounded channel of events.
 //!
-//! - [`options`]: what must be known before it starts
-//! - [`transport`]: the libp2p parts
-//! - [`frame`]: what two linked peers say to each other
-//! - [`node`]: the task, with a file for each thing that it does: links, leases and
+//! - `options`: what must be known before it starts
+//! - `transport`: the libp2p parts
+//! - `frame`: what two linked peers say to each other
+//! - `node`: the task, with a file for each thing that it does: links, leases and
 //!   suspicions, packets that are routed, gossip that is broadcast
-//! - [`shared`]: counters, and views for the handle
-//! - [`event_queue`], [`traffic_limit`]: how much may wait above, and be sent
+//! - `shared`: counters, and views for the handle
+//! - `event_queue`, `traffic_limit`: how much may wait above, and be sent
 //!
 //! How both overlays differ is in [`crate::topology`] (who has links to whom),
 //! [`crate::election`] (who is a supernode) and in the way of what is handed on.

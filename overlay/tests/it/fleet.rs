@@ -41,6 +41,12 @@ impl Peer {
         self.overlay.me()
     }
 
+    /// Those that it does not speak to.
+    pub fn offenders(&self) -> Vec<PeerId> {
+        let network = self.network.as_ref();
+        network.map_or(vec![], |network| network.offenders())
+    }
+
     /// Ends without a farewell.
     pub fn crash(self) {
         if let Some(network) = &self.network {

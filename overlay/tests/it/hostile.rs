@@ -127,14 +127,20 @@ impl Attacker {
         let config = request_response::Config::default();
         let behaviour = request_response::Behaviour::with_codec(Raw, [protocol], config);
         let config = libp2p::swarm::Config::with_tokio_executor();
+        let config = config.with_idle_connection_timeout(DEADLINE);
         let me = keypair.public().to_peer_id();
         let clock = Clock::start();
+        let mut swarm = Swarm::new(transport, behaviour, me, config);
+        // It comes back whenever it is thrown out.
+        let address: Multiaddr = victim.listening()[0].parse().unwrap();
+        let victim_peer = identity::to_libp2p(victim.me()).unwrap();
+        swarm.add_peer_address(victim_peer, address.clone());
         Self {
-            swarm: Swarm::new(transport, behaviour, me, config),
+            swarm,
             sealer: Sealer::new(keypair, network_tag(), clock.now()).unwrap(),
             clock,
-            victim: identity::to_libp2p(victim.me()).unwrap(),
-            address: victim.listening()[0].parse().unwrap(),
+            victim: victim_peer,
+            address,
         }
     }
 
@@ -178,7 +184,8 @@ impl Attacker {
                 }
             }
         };
-        timeout(DEADLINE, response).await.unwrap()
+        let response = timeout(DEADLINE, response).await.unwrap();
+        response.filter(|response| !response.is_empty())
     }
 
     fn seal(&mut self, purpose: Purpose, to: Option<PeerId>, body: &[u8]) -> Vec<u8> {

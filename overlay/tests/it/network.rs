@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use std::{env, fs, process};
 
 use peercrawl_overlay::network::{Kind, Options, StartError, start};
-use peercrawl_overlay::{Overlay, Role};
+use peercrawl_overlay::{Event, Overlay, Role, Verdict};
 
-use crate::fleet::{Net, eventually, options};
+use crate::fleet::{DEADLINE, Net, eventually, options};
 
 #[test]
 fn a_peer_of_another_network_is_refused_with_the_reason() {
@@ -181,4 +181,93 @@ fn one_that_finds_nobody_is_alone_and_goes_on_trying() {
     let late = start(Kind::Flat, late).unwrap();
     eventually("it is found", || lonely.members().len() == 2);
     assert_eq!(late.members(), lonely.members());
+}
+
+#[test]
+fn two_that_cannot_reach_each_other_talk_through_a_third() {
+    for net in [Net::Flat, Net::Supernode] {
+        // Whoever listens nowhere cannot be dialled, as behind a home router.
+        let fleet = net.fleet_with(3, |options| Options {
+            listen: match options.secret[0] {
+                1 => options.listen,
+                _ => vec![],
+            },
+            ..options
+        });
+        for (from, to) in [(1, 2), (2, 1)] {
+            let (sender, receiver) = (&fleet.peers[from], &fleet.peers[to]);
+            sender
+                .overlay
+                .send(receiver.id(), Arc::new([from as u8]))
+                .unwrap();
+            fleet.gets(to, from, &[from as u8]);
+            let reply = sender
+                .overlay
+                .request(receiver.id(), Arc::new([]), DEADLINE);
+            eventually("it is asked", || {
+                let events = receiver.overlay.events();
+                events.try_iter().any(|event| match event {
+                    Event::Request { replier, .. } => {
+                        replier.answer(vec![7]);
+                        true
+                    }
+                    _ => false,
+                })
+            });
+            assert_eq!(reply.unwrap().wait(), Some(vec![7]));
+        }
+        let carried = fleet.peers[0].overlay.statistics().carried;
+        assert!(carried.messages_sent >= 4, "{carried:?}");
+    }
+}
+
+#[test]
+fn a_broadcast_passes_peers_that_are_no_neighbours() {
+    // A chain: each knows the one before, and none can be dialled by others.
+    let fleet = Net::Flat.fleet_with(3, |options| Options {
+        listen: match options.secret[0] {
+            1 => options.listen,
+            _ => vec![],
+        },
+        ..options
+    });
+    eventually("the far end hears it", || {
+        let sender = &fleet.peers[1].overlay;
+        sender.hand_on(1, None, Arc::new([3, 3])).unwrap();
+        let until = Instant::now() + Duration::from_millis(300);
+        while Instant::now() < until {
+            // The one in the middle judges; its verdict lets the message pass.
+            fleet.peers[0].next_message();
+            if fleet.peers[2].next_message() == Some((sender.me(), vec![3, 3])) {
+                return true;
+            }
+        }
+        false
+    });
+}
+
+#[test]
+fn what_the_crawler_rejects_travels_no_further_and_its_author_is_blamed() {
+    let fleet = Net::Flat.fleet_with(3, |options| Options {
+        listen: match options.secret[0] {
+            1 => options.listen,
+            _ => vec![],
+        },
+        ..options
+    });
+    let (judge, author) = (&fleet.peers[0], &fleet.peers[1]);
+    let mut rejected = 0;
+    eventually("the author is an offender", || {
+        let _busy = author.overlay.hand_on(1, None, Arc::new([rejected as u8]));
+        let until = Instant::now() + Duration::from_millis(20);
+        while Instant::now() < until {
+            if let Ok(Event::Message { id, .. }) = judge.overlay.events().try_recv() {
+                judge.overlay.verdict(id, Verdict::Reject);
+                rejected += 1;
+            }
+        }
+        judge.offenders().contains(&author.id())
+    });
+    assert!(rejected >= 5, "{rejected}");
+    assert_eq!(fleet.peers[2].next_message(), None);
 }

@@ -4,42 +4,44 @@
 //! next tick, at which the state machines are told the time. Everything that one of
 //! them causes is done before the next is looked at.
 //!
+//! - [`starting`]: everything before the first event
 //! - [`linking`]: connections become links after a handshake; links are made and given up
 //! - [`records`]: leases and suspicions, and how they spread
 //! - [`packets`]: messages to one peer, hop by hop
+//! - [`answers`]: where they arrive, and how a question gets its answer
 //! - [`gossip`]: broadcasts, and the crawler's verdicts on them
 
+mod answers;
 mod gossip;
 mod linking;
 mod packets;
 mod records;
+mod starting;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use std::{fs, io};
 
-use crossbeam_channel::Sender;
 use futures::StreamExt;
 use libp2p::gossipsub::IdentTopic;
-use libp2p::identity::Keypair;
 use libp2p::request_response::{self, OutboundRequestId};
 use libp2p::swarm::{ConnectionId, SwarmEvent};
-use libp2p::{Multiaddr, Swarm, mdns};
+use libp2p::{Multiaddr, Swarm, mdns, ping};
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::event_queue::EventQueue;
-use super::options::{Options, StartError};
+use super::options::Options;
 use super::shared::{Shared, Use};
 use super::traffic_limit::TrafficLimit;
-use super::transport::{self, Behaviour, BehaviourEvent};
+use super::transport::{Behaviour, BehaviourEvent};
 use crate::back_off::BackOff;
 use crate::clock::{Clock, Now};
 use crate::election::Election;
 use crate::envelope::{NetworkTag, Sealer};
-use crate::host_cache::{HostCache, MOST_FILE_BYTES};
+use crate::host_cache::HostCache;
 use crate::lease::Lease;
 use crate::membership::Membership;
 use crate::offenders::{Offence, Offenders};
@@ -47,9 +49,10 @@ use crate::replay::ReplayWindow;
 use crate::topology::Kind;
 use crate::{Event, MessageId, PeerId, Replier, Role, Verdict, identity};
 
+use answers::Question;
 use gossip::Pending;
 use linking::Visitor;
-use packets::{Outbound, Question, Waiting};
+use packets::{Outbound, Waiting};
 
 /// How often the state machines are told the time.
 const TICK: Duration = Duration::from_millis(200);
@@ -164,139 +167,7 @@ pub struct Node {
     gossip_count: u64,
 }
 
-fn multiaddresses(texts: &[String]) -> Result<Vec<Multiaddr>, StartError> {
-    let parse = |text: &String| {
-        text.parse().map_err(|error| StartError::BadAddress {
-            address: text.clone(),
-            reason: format!("{error}"),
-        })
-    };
-    texts.iter().map(parse).collect()
-}
-
 impl Node {
-    /// A node that listens.
-    pub async fn start(
-        kind: Kind,
-        options: Options,
-        keypair: Keypair,
-        shared: Arc<Shared>,
-        events: Sender<Event>,
-        controls: mpsc::WeakSender<Control>,
-    ) -> Result<Self, StartError> {
-        let clock = Clock::start();
-        let now = clock.now();
-        let network = options.network_tag();
-        let topic = IdentTopic::new(blake3::Hash::from(options.agreement_hash()).to_string());
-        let listen = multiaddresses(&options.listen)?;
-        let bootstrap = multiaddresses(&options.bootstrap)?;
-        let swarm = transport::swarm(&keypair, &options, &topic, &shared.counters)?;
-        let seed = blake3::hash(&[&options.secret[..], &now.wall_ms.to_be_bytes()].concat());
-        let mut random = [0; 8];
-        random.copy_from_slice(&seed.as_bytes()[..8]);
-        let sealer = Sealer::new(keypair, network, now).ok_or(StartError::BadSecret)?;
-        let hosts = options
-            .host_cache
-            .as_ref()
-            .map_or_else(HostCache::default, |path| {
-                let is_small = fs::metadata(path).is_ok_and(|data| data.len() <= MOST_FILE_BYTES);
-                let text = is_small.then(|| fs::read_to_string(path).ok()).flatten();
-                HostCache::parse(&text.unwrap_or_default())
-            });
-        let mut node = Self {
-            kind,
-            network,
-            topic,
-            clock,
-            me: sealer.author(),
-            incarnation: now.wall_ms,
-            events: EventQueue::new(events),
-            controls,
-            shared,
-            swarm,
-            sealer,
-            membership: Membership::new(options.timing),
-            replay: ReplayWindow::default(),
-            offenders: Offenders::default(),
-            election: Election::new(options.patience),
-            upload: TrafficLimit::new(options.limits.upload_bytes_per_sec),
-            links: Vec::new(),
-            visitors: HashMap::new(),
-            unwanted: BTreeMap::new(),
-            probed: BTreeSet::new(),
-            dial_backs: BTreeSet::new(),
-            has_inbound: false,
-            bootstrap,
-            hosts,
-            peer_back_off: BackOff::default(),
-            address_back_off: BackOff::default(),
-            dialled: HashMap::new(),
-            observed: Vec::new(),
-            random: u64::from_be_bytes(random),
-            my_lease: None,
-            renewed_ms: 0,
-            for_leaves: Vec::new(),
-            exchanged_ms: 0,
-            mended_ms: 0,
-            saved_ms: 0,
-            has_unsaid_members: false,
-            outbound: HashMap::new(),
-            outbound_bytes: 0,
-            waiting: BTreeMap::new(),
-            questions: BTreeMap::new(),
-            pending: BTreeMap::new(),
-            last_id: 0,
-            gossip_count: 0,
-            options,
-        };
-        node.listen(listen).await?;
-        if node.kind == Kind::Flat {
-            node.join_mesh();
-        }
-        node.tick();
-        Ok(node)
-    }
-
-    /// Listens, and waits until the system says where.
-    async fn listen(&mut self, addresses: Vec<Multiaddr>) -> Result<(), StartError> {
-        let mut silent = HashMap::new();
-        for address in addresses {
-            let failed = |error: &dyn std::fmt::Display| StartError::CannotListen {
-                address: address.to_string(),
-                reason: error.to_string(),
-            };
-            let listening = self.swarm.listen_on(address.clone());
-            let id = listening.map_err(|error| match error {
-                libp2p::TransportError::MultiaddrNotSupported(_) => {
-                    failed(&"only TCP and QUIC are supported")
-                }
-                libp2p::TransportError::Other(error) => failed(&innermost(&error)),
-            })?;
-            silent.insert(id, address);
-        }
-        while !silent.is_empty() {
-            match self.swarm.select_next_some().await {
-                SwarmEvent::NewListenAddr { listener_id, .. } => {
-                    silent.remove(&listener_id);
-                }
-                SwarmEvent::ListenerClosed {
-                    listener_id,
-                    reason,
-                    ..
-                } => {
-                    if let Some(address) = silent.remove(&listener_id) {
-                        let reason = reason.err().map_or("it closed".into(), |e| e.to_string());
-                        let address = address.to_string();
-                        return Err(StartError::CannotListen { address, reason });
-                    }
-                }
-                event => self.on_swarm(event),
-            }
-        }
-        self.show_listening();
-        Ok(())
-    }
-
     /// Works until the peer leaves.
     pub async fn run(
         mut self,
@@ -369,7 +240,7 @@ impl Node {
         match event {
             BehaviourEvent::Mesh(event) => self.on_mesh(event),
             BehaviourEvent::Frames(event) => self.on_frames(event),
-            BehaviourEvent::Ping(event) if event.result.is_err() => {
+            BehaviourEvent::Ping(event) if matches!(event.result, Err(ping::Failure::Timeout)) => {
                 // A connection that answers no ping is dead, whatever the system says.
                 self.swarm.close_connection(event.connection);
             }
@@ -386,7 +257,7 @@ impl Node {
         &mut self,
         event: request_response::Event<super::frame::Request, super::frame::Response>,
     ) {
-        use request_response::{Event, InboundFailure, Message};
+        use request_response::{Event, Message};
         match event {
             Event::Message { peer, message, .. } => match message {
                 Message::Request {
@@ -405,15 +276,6 @@ impl Node {
             } => {
                 tracing::debug!("to {peer}: {error}");
                 self.on_response(peer, request_id, None);
-            }
-            Event::InboundFailure {
-                peer,
-                error: InboundFailure::Io(error),
-                ..
-            } if error.kind() == io::ErrorKind::InvalidData => {
-                if let Some(peer) = identity::from_libp2p(&peer) {
-                    self.blame(peer, Offence::Frame);
-                }
             }
             _ => {}
         }
@@ -502,6 +364,10 @@ impl Node {
     /// Tells the layer above who is there.
     fn say_members(&mut self) {
         let members = self.membership.members();
+        if members == self.shared.members() && !self.has_unsaid_members {
+            // Something changed that is of no concern above.
+            return;
+        }
         self.shared.set_members(members.clone());
         self.has_unsaid_members = !self.events.offer(Event::Members(members), 0);
     }
@@ -534,15 +400,4 @@ impl Node {
             self.upload.pays(copies * bytes);
         }
     }
-}
-
-/// The cause that the system gave, without the library's wrapping.
-fn innermost(error: &io::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        text = inner.to_string();
-        cause = inner.source();
-    }
-    text
 }

@@ -15,7 +15,7 @@ use super::super::frame::{Request, Response};
 use super::super::shared::Use;
 use super::super::transport::LONGEST_REQUEST;
 use super::gossip::Onward;
-use super::{Command, Control, Node};
+use super::{Command, Node};
 use crate::envelope::{Envelope, Fault, Purpose};
 use crate::offenders::Offence;
 use crate::routing::{self, Crossroads, Hop, MOST_HOPS};
@@ -23,7 +23,7 @@ use crate::topology::Kind;
 use crate::{Event, MessageId, PeerId, Replier, Role, identity};
 
 /// How long a message is valid.
-const MESSAGE_LIFE_MS: u64 = 60_000;
+pub const MESSAGE_LIFE_MS: u64 = 60_000;
 /// Packets that may wait for one link.
 const MOST_WAITING: usize = 64;
 /// How long they wait.
@@ -32,8 +32,6 @@ const WAIT_MS: u64 = 5_000;
 const MOST_OUTBOUND_BYTES: usize = 64 << 20;
 /// What a packet takes beside its envelope.
 const PACKET_BYTES: usize = 1 << 10;
-/// Questions of others that may wait for the crawler.
-const MOST_QUESTIONS: usize = 1_024;
 
 /// What is done with the response to an exchange that this peer began.
 pub enum Outbound {
@@ -77,26 +75,22 @@ pub enum Origin {
 
 /// A packet on its way.
 pub struct Packet {
-    envelope: Envelope,
-    hops: u8,
-    deadline_ms: u32,
+    /// What travels.
+    pub envelope: Envelope,
+    /// Peers that it may still pass.
+    pub hops: u8,
+    /// How long an answer is waited for.
+    pub deadline_ms: u32,
     /// The neighbour that it came from.
-    from: Option<PeerId>,
-    origin: Origin,
+    pub from: Option<PeerId>,
+    /// Who waits for what becomes of it.
+    pub origin: Origin,
 }
 
 /// A packet that waits for a link.
 pub struct Waiting {
     until_ms: u64,
     packet: Packet,
-}
-
-/// A question that the crawler has not answered yet.
-pub struct Question {
-    asker: PeerId,
-    sequence: u64,
-    channel: ResponseChannel<Response>,
-    until_ms: u64,
 }
 
 fn use_of(purpose: Purpose) -> Use {
@@ -182,8 +176,11 @@ impl Node {
         let Some(from) = identity::from_libp2p(&libp2p_peer) else {
             return;
         };
-        if matches!(request, Request::Hello { .. }) {
-            return self.on_hello(libp2p_peer, request, channel);
+        match request {
+            Request::Hello { .. } => return self.on_hello(libp2p_peer, request, channel),
+            // Dropping the channel closes the stream.
+            Request::Malformed => return self.blame(from, Offence::Frame),
+            Request::Records(_) | Request::Packet { .. } => {}
         }
         if !self.links.contains(&from) {
             // It may just have admitted us, with our side still to come.
@@ -191,7 +188,7 @@ impl Node {
             return self.respond(channel, Response::Busy);
         }
         match request {
-            Request::Hello { .. } => {}
+            Request::Hello { .. } | Request::Malformed => {}
             Request::Records(records) => {
                 self.take_records(from, records);
                 self.respond(channel, Response::Done);
@@ -372,74 +369,6 @@ impl Node {
         self.ask(peer, request, Outbound::Packet { origin, bytes });
     }
 
-    /// A packet has arrived.
-    fn arrive(&mut self, packet: Packet) {
-        let envelope = packet.envelope;
-        if envelope.purpose != Purpose::Ask {
-            let _counted = self.deliver(&envelope, None);
-            if let Origin::Mine { to, .. } = packet.origin {
-                self.shared.arrived(to);
-            }
-            return;
-        }
-        let replier = match packet.origin {
-            // A question to oneself.
-            Origin::Mine { to, question } => {
-                self.shared.arrived(to);
-                question.map(|(replier, _)| replier)
-            }
-            Origin::Theirs(channel) if self.questions.len() < MOST_QUESTIONS => {
-                let id = self.next_id();
-                let question = Question {
-                    asker: envelope.author,
-                    sequence: envelope.sequence,
-                    channel,
-                    until_ms: self.now_ms() + u64::from(packet.deadline_ms),
-                };
-                self.questions.insert(id, question);
-                let controls = self.controls.clone();
-                Some(Replier::new(move |bytes| {
-                    if let Some(controls) = controls.upgrade() {
-                        // An answer that finds no room comes too late anyway.
-                        let _full = controls.try_send(Control::Answer(id, bytes));
-                    }
-                }))
-            }
-            Origin::Theirs(_) | Origin::Nobody => None,
-        };
-        let Some(replier) = replier else {
-            return self.shared.counters.dropped(1);
-        };
-        let event = Event::Request {
-            from: envelope.author,
-            bytes: envelope.body().into(),
-            replier,
-        };
-        if !self.events.offer(event, envelope.bytes.len()) {
-            self.shared.counters.dropped(1);
-        }
-    }
-
-    /// The crawler has answered a question.
-    pub(super) fn on_answer(&mut self, id: u64, bytes: &[u8]) {
-        let Some(question) = self.questions.remove(&id) else {
-            return;
-        };
-        if bytes.len() + 8 > self.options.limits.message_bytes {
-            tracing::error!("an answer of {} bytes is too large", bytes.len());
-            return;
-        }
-        let body = [&question.sequence.to_be_bytes(), bytes].concat();
-        let (now, to) = (self.now(), Some(question.asker));
-        let sealed = self
-            .sealer
-            .seal(Purpose::Answer, to, &body, now, MESSAGE_LIFE_MS);
-        if let Some((_, envelope)) = sealed {
-            self.count_sent(Use::Requests, 1, envelope.len());
-            self.respond(question.channel, Response::Answer(envelope.to_vec()));
-        }
-    }
-
     pub(super) fn on_response(
         &mut self,
         peer: Libp2pPeerId,
@@ -473,19 +402,6 @@ impl Node {
             (Origin::Nobody, Some(_)) => {}
             (origin, _) => self.lose(origin),
         }
-    }
-
-    /// The answer in an envelope, if it is its receiver's to this very question.
-    fn open_answer(&self, bytes: Vec<u8>, from: PeerId, sequence: Option<u64>) -> Option<Vec<u8>> {
-        self.shared.counters.received(Use::Requests, bytes.len());
-        let limit = self.options.limits.message_bytes;
-        let envelope = Envelope::open(bytes.into(), self.network, limit, self.now()).ok()?;
-        let is_right = envelope.purpose == Purpose::Answer
-            && envelope.author == from
-            && envelope.to == Some(self.me);
-        let (asked, body) = envelope.body().split_at_checked(8)?;
-        let is_to_this = sequence.is_some_and(|sequence| asked == sequence.to_be_bytes());
-        (is_right && is_to_this).then(|| body.to_vec())
     }
 
     /// A packet goes no further. Whoever waits for an answer will wait in vain, and
@@ -538,8 +454,7 @@ impl Node {
         for waiting in late {
             self.lose(waiting.packet.origin);
         }
-        self.questions
-            .retain(|_, question| question.until_ms > now_ms);
+        self.tick_questions();
     }
 
     pub(super) fn ask(&mut self, peer: Libp2pPeerId, request: Request, outbound: Outbound) {

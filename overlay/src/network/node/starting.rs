@@ -1,0 +1,181 @@
+//! Everything before the first event: sockets that listen, and empty state.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::{fs, io};
+
+use crossbeam_channel::Sender;
+use futures::StreamExt;
+use libp2p::Multiaddr;
+use libp2p::gossipsub::IdentTopic;
+use libp2p::identity::Keypair;
+use libp2p::swarm::SwarmEvent;
+use tokio::sync::mpsc;
+
+use super::super::event_queue::EventQueue;
+use super::super::options::{Options, StartError};
+use super::super::shared::Shared;
+use super::super::traffic_limit::TrafficLimit;
+use super::super::transport;
+use super::{Control, Node};
+use crate::back_off::BackOff;
+use crate::clock::Clock;
+use crate::election::Election;
+use crate::envelope::Sealer;
+use crate::host_cache::{HostCache, MOST_FILE_BYTES};
+use crate::membership::Membership;
+use crate::offenders::Offenders;
+use crate::replay::ReplayWindow;
+use crate::topology::Kind;
+use crate::{Event, addresses};
+
+fn multiaddresses(texts: &[String]) -> Result<Vec<Multiaddr>, StartError> {
+    let parse = |text: &String| {
+        text.parse().map_err(|error| StartError::BadAddress {
+            address: text.clone(),
+            reason: format!("{error}"),
+        })
+    };
+    texts.iter().map(parse).collect()
+}
+
+impl Node {
+    /// A node that listens.
+    pub async fn start(
+        kind: Kind,
+        options: Options,
+        keypair: Keypair,
+        shared: Arc<Shared>,
+        events: Sender<Event>,
+        controls: mpsc::WeakSender<Control>,
+    ) -> Result<Self, StartError> {
+        let clock = Clock::start();
+        let now = clock.now();
+        let network = options.network_tag();
+        let topic = IdentTopic::new(blake3::Hash::from(options.agreement_hash()).to_string());
+        let listen = multiaddresses(&options.listen)?;
+        let bootstrap = multiaddresses(&options.bootstrap)?;
+        let swarm = transport::swarm(&keypair, &options, &topic, &shared.counters)?;
+        let seed = blake3::hash(&[&options.secret[..], &now.wall_ms.to_be_bytes()].concat());
+        let mut random = [0; 8];
+        random.copy_from_slice(&seed.as_bytes()[..8]);
+        let sealer = Sealer::new(keypair, network, now).ok_or(StartError::BadSecret)?;
+        let hosts = options
+            .host_cache
+            .as_ref()
+            .map_or_else(HostCache::default, |path| {
+                let is_small = fs::metadata(path).is_ok_and(|data| data.len() <= MOST_FILE_BYTES);
+                let text = is_small.then(|| fs::read_to_string(path).ok()).flatten();
+                HostCache::parse(&text.unwrap_or_default())
+            });
+        let mut node = Self {
+            kind,
+            network,
+            topic,
+            clock,
+            me: sealer.author(),
+            incarnation: now.wall_ms,
+            events: EventQueue::new(events),
+            controls,
+            shared,
+            swarm,
+            sealer,
+            membership: Membership::new(options.timing),
+            replay: ReplayWindow::default(),
+            offenders: Offenders::default(),
+            election: Election::new(options.patience),
+            upload: TrafficLimit::new(options.limits.upload_bytes_per_sec),
+            links: Vec::new(),
+            visitors: HashMap::new(),
+            unwanted: BTreeMap::new(),
+            probed: BTreeSet::new(),
+            dial_backs: BTreeSet::new(),
+            has_inbound: false,
+            bootstrap,
+            hosts,
+            peer_back_off: BackOff::default(),
+            address_back_off: BackOff::default(),
+            dialled: HashMap::new(),
+            observed: Vec::new(),
+            random: u64::from_be_bytes(random),
+            my_lease: None,
+            renewed_ms: 0,
+            for_leaves: Vec::new(),
+            exchanged_ms: 0,
+            mended_ms: 0,
+            saved_ms: 0,
+            has_unsaid_members: false,
+            outbound: HashMap::new(),
+            outbound_bytes: 0,
+            waiting: BTreeMap::new(),
+            questions: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            last_id: 0,
+            gossip_count: 0,
+            options,
+        };
+        node.listen(listen).await?;
+        if node.kind == Kind::Flat {
+            node.join_mesh();
+        }
+        node.tick();
+        Ok(node)
+    }
+
+    /// Listens, and waits until the system says where.
+    async fn listen(&mut self, addresses: Vec<Multiaddr>) -> Result<(), StartError> {
+        let mut silent = HashMap::new();
+        for address in addresses {
+            let failed = |error: &dyn std::fmt::Display| StartError::CannotListen {
+                address: address.to_string(),
+                reason: error.to_string(),
+            };
+            // libp2p shares a port with whoever else would share it, another copy of
+            // this program for one; connections would end up at either.
+            if let Some(socket) = addresses::tcp_socket(&address) {
+                TcpListener::bind(socket).map_err(|error| failed(&error))?;
+            }
+            let listening = self.swarm.listen_on(address.clone());
+            let id = listening.map_err(|error| match error {
+                libp2p::TransportError::MultiaddrNotSupported(_) => {
+                    failed(&"only TCP and QUIC are supported")
+                }
+                libp2p::TransportError::Other(error) => failed(&innermost(&error)),
+            })?;
+            silent.insert(id, address);
+        }
+        while !silent.is_empty() {
+            match self.swarm.select_next_some().await {
+                SwarmEvent::NewListenAddr { listener_id, .. } => {
+                    silent.remove(&listener_id);
+                }
+                SwarmEvent::ListenerClosed {
+                    listener_id,
+                    reason,
+                    ..
+                } => {
+                    if let Some(address) = silent.remove(&listener_id) {
+                        let reason = reason.err().map_or("it closed".into(), |e| e.to_string());
+                        let address = address.to_string();
+                        return Err(StartError::CannotListen { address, reason });
+                    }
+                }
+                event => self.on_swarm(event),
+            }
+        }
+        self.show_listening();
+        Ok(())
+    }
+}
+
+/// The cause that the system gave, without the library's wrapping.
+fn innermost(error: &io::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        text = inner.to_string();
+        cause = inner.source();
+    }
+    text
+}
