@@ -1,4 +1,5 @@
 //! PeerCrawl: a volunteer's share of a decentralised web crawl.
+pub mod archive;
 pub mod canonical;
 pub mod clock;
 pub mod config;
