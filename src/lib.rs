@@ -29,4 +29,5 @@ pub mod resolver;
 pub mod robots;
 pub mod seen_content;
 pub mod seen_urls;
+pub mod store;
 pub mod url_range_validator;
