@@ -241,7 +241,7 @@ impl RecordBuilder {
         if let Some(original) = original {
             self.field("WARC-Profile", SAME_PAYLOAD);
             self.field("WARC-Refers-To-Target-URI", &original.url);
-            self.field("WARC-Refers-To-Date", &warc_date(original.at_ms));
+            self.field("WARC-Refers-To-Date", warc_date(original.at_ms));
         }
         // All that is missing from a revisit is in the record that it refers to.
         match (exchange.truncated, original) {

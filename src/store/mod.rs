@@ -40,10 +40,10 @@ pub struct Store {
     path: PathBuf,
     /// `None` after an error that the database does not recover from by itself, a full
     /// disk above all: the next commit opens it again.
-    open: RwLock<Option<Open>>,
+    open: RwLock<Option<Opened>>,
 }
 
-struct Open {
+struct Opened {
     path: PathBuf,
     database: Database,
     tables: Tables,
@@ -54,10 +54,10 @@ impl Store {
     /// name and told of, and an empty one takes its place.
     pub fn open(folder: &DataFolder) -> Result<(Self, Option<SetAside>), StoreError> {
         let path = folder.path().join("state");
-        let (open, set_aside) = match Open::open(&path) {
+        let (open, set_aside) = match Opened::open(&path) {
             Err(StoreError::Damaged(path, why)) => {
                 let set_aside = SetAside::rename(&path, why)?;
-                (Open::open(&path)?, Some(set_aside))
+                (Opened::open(&path)?, Some(set_aside))
             }
             open => (open?, None),
         };
@@ -71,7 +71,7 @@ impl Store {
         let Self { path, open } = self;
         drop(open);
         let set_aside = SetAside::rename(&path, why.to_string())?;
-        let open = RwLock::new(Some(Open::open(&path)?));
+        let open = RwLock::new(Some(Opened::open(&path)?));
         Ok((Self { path, open }, set_aside))
     }
 
@@ -91,7 +91,7 @@ impl Store {
             // changes nothing.
             *guard = None;
         }
-        let open = Open::open(&self.path)?;
+        let open = Opened::open(&self.path)?;
         open.commit(batch)?;
         *guard = Some(open);
         Ok(())
@@ -120,7 +120,7 @@ impl Store {
     }
 }
 
-impl Open {
+impl Opened {
     fn open(path: &Path) -> Result<Self, StoreError> {
         fs::create_dir_all(path).map_err(StoreError::io(path))?;
         let (database, tables) = guarded(path, || {

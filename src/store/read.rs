@@ -192,7 +192,7 @@ impl Store {
         let mut guard = self.open.write();
         let open = match &mut *guard {
             Some(open) => open,
-            none => none.insert(super::Open::open(&self.path)?),
+            none => none.insert(super::Opened::open(&self.path)?),
         };
         act(&open.tables)
     }

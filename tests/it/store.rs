@@ -1,6 +1,9 @@
 //! A process that writes batches is killed at any moment, and what it had reported as
 //! written is there, whole batches only.
 
+// The helpers of tests are tests too.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -69,7 +72,7 @@ fn check(store: &Store, count: u64) {
     assert_eq!(contents, pages);
     let mut sites = BTreeMap::new();
     store
-        .for_each_site(|host, record| drop(sites.insert(host.to_owned(), record[0])))
+        .for_each_site(|host, record| sites.extend([(host.to_owned(), record[0])]))
         .unwrap();
     for number in count.saturating_sub(5)..count {
         assert_eq!(sites[&format!("h{}.example", number % 5)], number as u8);
