@@ -34,6 +34,7 @@
 //! this machine to try it all on. Peers are reached through the `Overlay` trait of the
 //! crate `peercrawl-overlay`, by [`message`]s; only [`joining`] knows which overlay it is.
 
+pub mod archive;
 pub mod canonical;
 pub mod clock;
 pub mod config;
@@ -65,4 +66,5 @@ pub mod resolver;
 pub mod robots;
 pub mod seen_content;
 pub mod seen_urls;
+pub mod store;
 pub mod url_range_validator;

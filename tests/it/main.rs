@@ -13,3 +13,6 @@ mod crew;
 mod hostile;
 mod links;
 mod sharing;
+mod archive;
+mod links;
+mod store;

@@ -1,0 +1,390 @@
+//! Records as bytes: header lines, block and digests in one gzip member each.
+//!
+//! The payload of a response is everything after its header block, as sent: a body
+//! that came in chunks is digested with the chunks' own framing. The standard would
+//! have the framing removed first, but the tools that check archives do not remove it,
+//! and an archive that they call damaged helps nobody.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use libdeflater::{CompressionLvl, Compressor};
+use memchr::memmem;
+
+use super::date::{timestamp, warc_date};
+use super::digest::Digest;
+use super::index::{Pending, sort_key};
+use super::read::Original;
+use crate::clock::Millis;
+
+/// Fast rather than small: see `docs/decisions/0005-archive-compression.md`.
+const LEVEL: i32 = 1;
+const SAME_PAYLOAD: &str = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest";
+
+/// The name of a record, `<urn:uuid:…>`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordId([u8; 16]);
+
+impl RecordId {
+    /// The id that follows from these bytes and the kind of record: the same bytes give
+    /// the same id, so the caller has to give bytes that it gives only once.
+    pub fn derive(bytes: &[u8], kind: &str) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key("peercrawl archive record id 1");
+        hasher.update(kind.as_bytes()).update(&[0]).update(bytes);
+        let mut id = [0; 16];
+        hasher.finalize_xof().fill(&mut id);
+        // Version 8 of RFC 9562: made by a rule of our own.
+        id[6] = id[6] & 0x0f | 0x80;
+        id[8] = id[8] & 0x3f | 0x80;
+        Self(id)
+    }
+}
+
+impl fmt::Display for RecordId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("<urn:uuid:")?;
+        for (place, byte) in self.0.iter().enumerate() {
+            let dash = if matches!(place, 4 | 6 | 8 | 10) {
+                "-"
+            } else {
+                ""
+            };
+            write!(f, "{dash}{byte:02x}")?;
+        }
+        f.write_str(">")
+    }
+}
+
+/// Why a record does not hold all that the server would have sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Truncated {
+    /// It was larger than we take.
+    Length,
+    /// It took longer than we wait.
+    Time,
+    /// The connection broke.
+    Disconnect,
+    /// Anything else.
+    Unspecified,
+}
+
+impl Truncated {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Length => "length",
+            Self::Time => "time",
+            Self::Disconnect => "disconnect",
+            Self::Unspecified => "unspecified",
+        }
+    }
+}
+
+/// What a server sent, with the digest of its payload.
+#[derive(Debug, Clone, Copy)]
+pub struct Response<'a> {
+    bytes: &'a [u8],
+    head_bytes: usize,
+    payload_digest: Digest,
+}
+
+impl<'a> Response<'a> {
+    /// Takes the bytes of one answer as they came: status line, headers, body.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let head_bytes = head_bytes(bytes);
+        Self {
+            bytes,
+            head_bytes,
+            payload_digest: Digest::of(&bytes[head_bytes..]),
+        }
+    }
+
+    /// The digest by which duplicates are recognised in archives.
+    pub fn payload_digest(&self) -> Digest {
+        self.payload_digest
+    }
+
+    /// What follows the header block.
+    pub fn payload(&self) -> &'a [u8] {
+        &self.bytes[self.head_bytes..]
+    }
+
+    pub(super) fn status(&self) -> &'a str {
+        let line = self.bytes.split(|b| *b == b'\n').next().unwrap_or_default();
+        let word = line.split(|b| *b == b' ').nth(1).unwrap_or_default();
+        str::from_utf8(word.trim_ascii()).unwrap_or_default()
+    }
+
+    /// The media type without its parameters.
+    pub(super) fn media_type(&self) -> Option<&'a str> {
+        let mut lines = self.bytes[..self.head_bytes].split(|b| *b == b'\n');
+        let value = lines.find_map(|line| {
+            let (name, value) = line.split_at_checked("content-type:".len())?;
+            name.eq_ignore_ascii_case(b"content-type:").then_some(value)
+        })?;
+        let value = value.split(|b| *b == b';').next().unwrap_or_default();
+        str::from_utf8(value.trim_ascii())
+            .ok()
+            .filter(|v| !v.is_empty())
+    }
+}
+
+/// The length of an HTTP header block with its empty line; all of it if there is none.
+pub(super) fn head_bytes(http: &[u8]) -> usize {
+    // Servers that end lines with a bare line feed exist.
+    let strict = memmem::find(http, b"\r\n\r\n").map(|at| at + 4);
+    let loose = memmem::find(http, b"\n\n").map(|at| at + 2);
+    match (strict, loose) {
+        (Some(strict), Some(loose)) => strict.min(loose),
+        (one, other) => one.or(other).unwrap_or(http.len()),
+    }
+}
+
+/// One request and its answer.
+#[derive(Debug, Clone, Copy)]
+pub struct Exchange<'a> {
+    /// What was asked for.
+    pub url: &'a str,
+    /// When it was asked for.
+    pub at_ms: Millis,
+    /// Where the answer came from.
+    pub address: Option<IpAddr>,
+    /// The request as sent.
+    pub request: &'a [u8],
+    /// The answer as sent.
+    pub response: Response<'a>,
+    /// Why the answer is not whole, if it is not.
+    pub truncated: Option<Truncated>,
+    /// Bytes that no other exchange has; record ids are made from them.
+    pub unique: &'a [u8],
+}
+
+impl Exchange<'_> {
+    /// The id of the record that holds the answer.
+    pub fn response_id(&self) -> RecordId {
+        RecordId::derive(self.unique, "response")
+    }
+}
+
+/// Records that are ready to be appended: whole gzip members and their index lines.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Prepared {
+    pub(super) bytes: Vec<u8>,
+    pub(super) lines: Vec<Pending>,
+}
+
+impl Prepared {
+    /// How many bytes they will take in the archive.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there is nothing to append.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// Adds the records of another behind these.
+    pub fn join(&mut self, other: Self) {
+        let shift = self.bytes.len() as u64;
+        self.bytes.extend(other.bytes);
+        self.lines.extend(other.lines.into_iter().map(|mut line| {
+            line.offset += shift;
+            line
+        }));
+    }
+}
+
+/// Builds records; one to each thread, since its buffers are used again.
+pub struct RecordBuilder {
+    compressor: Compressor,
+    /// The record before compression.
+    plain: Vec<u8>,
+}
+
+impl Default for RecordBuilder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl RecordBuilder {
+    /// With buffers of its own.
+    pub fn new() -> Self {
+        Self {
+            compressor: Compressor::new(CompressionLvl::new(LEVEL).unwrap_or_default()),
+            plain: Vec::new(),
+        }
+    }
+
+    /// The records of one exchange: its response, or a revisit that refers to
+    /// `original` if that has the same payload, and then its request.
+    pub fn exchange(&mut self, exchange: &Exchange<'_>, original: Option<&Original>) -> Prepared {
+        let response = &exchange.response;
+        // A decoded body may be a duplicate where the bytes sent were not. A revisit
+        // would then name a payload that nobody has: such an answer is kept whole.
+        let original = original.filter(|o| o.payload_digest == response.payload_digest);
+        let (id, date) = (exchange.response_id(), warc_date(exchange.at_ms));
+        let mut prepared = Prepared::default();
+
+        let block = match original {
+            Some(_) => &response.bytes[..response.head_bytes],
+            None => response.bytes,
+        };
+        let kind = if original.is_some() {
+            "revisit"
+        } else {
+            "response"
+        };
+        self.begin(kind, id, &date);
+        self.field("WARC-Target-URI", exchange.url);
+        self.address(exchange.address);
+        if let Some(original) = original {
+            self.field("WARC-Profile", SAME_PAYLOAD);
+            self.field("WARC-Refers-To-Target-URI", &original.url);
+            self.field("WARC-Refers-To-Date", warc_date(original.at_ms));
+        }
+        // All that is missing from a revisit is in the record that it refers to.
+        match (exchange.truncated, original) {
+            (Some(truncated), _) => self.field("WARC-Truncated", truncated.name()),
+            (None, Some(_)) => self.field("WARC-Truncated", Truncated::Length.name()),
+            (None, None) => {}
+        }
+        self.field("WARC-Payload-Digest", response.payload_digest);
+        self.end("application/http; msgtype=response", block, &mut prepared);
+        prepared.lines.push(Pending {
+            key: sort_key(exchange.url),
+            timestamp: timestamp(exchange.at_ms),
+            url: exchange.url.into(),
+            media_type: match original {
+                Some(_) => "warc/revisit".into(),
+                None => response.media_type().unwrap_or("unk").into(),
+            },
+            status: response.status().into(),
+            digest: response.payload_digest,
+            offset: 0,
+            bytes: prepared.bytes.len() as u64,
+        });
+
+        self.begin(
+            "request",
+            RecordId::derive(exchange.unique, "request"),
+            &date,
+        );
+        self.field("WARC-Target-URI", exchange.url);
+        self.address(exchange.address);
+        self.field("WARC-Concurrent-To", id);
+        self.end(
+            "application/http; msgtype=request",
+            exchange.request,
+            &mut prepared,
+        );
+        prepared
+    }
+
+    /// A metadata record with the links of a page, for the response of this id.
+    pub fn links<'l>(
+        &mut self,
+        url: &str,
+        at_ms: Millis,
+        response: RecordId,
+        unique: &[u8],
+        links: impl IntoIterator<Item = &'l str>,
+    ) -> Prepared {
+        let mut prepared = Prepared::default();
+        let mut block = Vec::new();
+        for link in links {
+            block.extend(b"outlink: ");
+            block.extend(without_line_breaks(link).as_bytes());
+            block.extend(b"\r\n");
+        }
+        self.begin(
+            "metadata",
+            RecordId::derive(unique, "metadata"),
+            &warc_date(at_ms),
+        );
+        self.field("WARC-Target-URI", url);
+        self.field("WARC-Concurrent-To", response);
+        self.end("application/warc-fields", &block, &mut prepared);
+        prepared
+    }
+
+    /// The record that every file begins with.
+    pub(super) fn info(
+        &mut self,
+        name: &str,
+        at_ms: Millis,
+        fields: &[(String, String)],
+    ) -> Prepared {
+        let mut prepared = Prepared::default();
+        let mut block = Vec::new();
+        for (field, value) in fields {
+            block.extend(field.as_bytes());
+            block.extend(b": ");
+            block.extend(without_line_breaks(value).as_bytes());
+            block.extend(b"\r\n");
+        }
+        self.begin(
+            "warcinfo",
+            RecordId::derive(name.as_bytes(), "warcinfo"),
+            &warc_date(at_ms),
+        );
+        self.field("WARC-Filename", name);
+        self.end("application/warc-fields", &block, &mut prepared);
+        prepared
+    }
+
+    fn begin(&mut self, kind: &str, id: RecordId, date: &str) {
+        self.plain.clear();
+        self.plain.extend(b"WARC/1.1\r\n");
+        self.field("WARC-Type", kind);
+        self.field("WARC-Record-ID", id);
+        self.field("WARC-Date", date);
+    }
+
+    fn address(&mut self, address: Option<IpAddr>) {
+        if let Some(address) = address {
+            self.field("WARC-IP-Address", address.to_canonical());
+        }
+    }
+
+    fn field(&mut self, name: &str, value: impl fmt::Display) {
+        let value = value.to_string();
+        self.plain.extend(name.as_bytes());
+        self.plain.extend(b": ");
+        self.plain.extend(without_line_breaks(&value).as_bytes());
+        self.plain.extend(b"\r\n");
+    }
+
+    fn end(&mut self, content_type: &str, block: &[u8], prepared: &mut Prepared) {
+        self.field("WARC-Block-Digest", Digest::of(block));
+        self.field("Content-Type", content_type);
+        self.field("Content-Length", block.len());
+        self.plain.extend(b"\r\n");
+        self.plain.extend(block);
+        self.plain.extend(b"\r\n\r\n");
+        self.gzip(&mut prepared.bytes);
+        if self.plain.capacity() > 1 << 20 {
+            // One huge page must not keep its memory for the life of the thread.
+            self.plain = Vec::new();
+        }
+    }
+
+    /// Appends the record as one gzip member.
+    fn gzip(&mut self, to: &mut Vec<u8>) {
+        let start = to.len();
+        let bound = self.compressor.gzip_compress_bound(self.plain.len());
+        to.resize(start + bound, 0);
+        // Too little room is the only error there is, and the bound rules it out.
+        let length = self.compressor.gzip_compress(&self.plain, &mut to[start..]);
+        to.truncate(start + length.unwrap_or(0));
+    }
+}
+
+/// A header line holds one line: a line break in a value would forge another field.
+fn without_line_breaks(value: &str) -> std::borrow::Cow<'_, str> {
+    if value.bytes().any(|b| matches!(b, b'\r' | b'\n')) {
+        value.replace(['\r', '\n'], " ").into()
+    } else {
+        value.into()
+    }
+}

@@ -1,0 +1,275 @@
+//! What a crash left behind, put right before the archive is written to again.
+//!
+//! With a recorded position, the archive ends there: later files and later bytes are
+//! the torn end. Without one, every whole record counts. A file that is shorter than
+//! recorded, or that cannot be read where it should, is renamed and named to the user,
+//! never deleted: somebody may be able to save the rest of it.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{BufReader, Seek, SeekFrom};
+use std::path::Path;
+
+use super::index::Entry;
+use super::limit::Complete;
+use super::member::{Damage, read_member};
+use super::writer::{Current, Position, Tail, path, remove, rename};
+use super::{ArchiveError, COMPLETE, DAMAGED, INDEX, INDEX_OPEN, OPEN};
+
+/// Something that was put right when the archive was opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Incident {
+    /// The end of a file had not been recorded, and is to be fetched again.
+    Cut {
+        /// The file.
+        file: String,
+        /// How many bytes were cut off.
+        bytes: u64,
+    },
+    /// A file could not be trusted and has another name now.
+    SetAside {
+        /// Its new name.
+        file: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The file that was last written to is gone.
+    Missing {
+        /// The file.
+        file: String,
+    },
+}
+
+impl fmt::Display for Incident {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cut { file, bytes } => {
+                write!(
+                    f,
+                    "cut {bytes} unrecorded bytes off the archive file {file}"
+                )
+            }
+            Self::SetAside { file, why } => {
+                write!(f, "set an archive file aside as {file}: {why}")
+            }
+            Self::Missing { file } => write!(f, "the archive file {file} is gone"),
+        }
+    }
+}
+
+pub(super) struct Recovered {
+    pub current: Option<Current>,
+    pub complete: Vec<Complete>,
+    pub next_number: u64,
+    pub incidents: Vec<Incident>,
+}
+
+/// The names in a folder that have this ending, without it, in order of their numbers.
+pub(super) fn names(folder: &Path, ending: &str) -> Result<Vec<String>, ArchiveError> {
+    let mut names = Vec::new();
+    for item in fs::read_dir(folder).map_err(ArchiveError::io(folder))? {
+        let item = item.map_err(ArchiveError::io(folder))?;
+        if let Some(name) = item.file_name().to_str()
+            && let Some(name) = name.strip_suffix(ending)
+        {
+            names.push(name.to_owned());
+        }
+    }
+    names.sort_by_cached_key(|name| (number(name), name.clone()));
+    Ok(names)
+}
+
+/// The number in a file's name; another's file counts as the oldest.
+fn number(name: &str) -> u64 {
+    let number = name
+        .strip_prefix("peercrawl-")
+        .and_then(|n| n.split('-').next());
+    number.and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+pub(super) fn recover(
+    folder: &Path,
+    recorded: Option<&Position>,
+) -> Result<Recovered, ArchiveError> {
+    let mut all = Vec::new();
+    for ending in [COMPLETE, OPEN, DAMAGED] {
+        all.extend(names(folder, ending)?);
+    }
+    let mut recovered = Recovered {
+        current: None,
+        complete: Vec::new(),
+        // The recorded name counts too: no name stands for two files, one of them gone.
+        next_number: recorded
+            .map(|recorded| &recorded.file)
+            .into_iter()
+            .chain(&all)
+            .map(|name| number(name) + 1)
+            .max()
+            .unwrap_or(1),
+        incidents: Vec::new(),
+    };
+    if let Some(recorded) = recorded
+        && !all.contains(&recorded.file)
+    {
+        let file = recorded.file.clone();
+        recovered.incidents.push(Incident::Missing { file });
+    }
+    let later = |name: &str| recorded.is_some_and(|r| number(name) > number(&r.file));
+    for name in names(folder, COMPLETE)? {
+        if later(&name) || is_longer(folder, &name, recorded)? {
+            // It was completed and never recorded: an open file again.
+            remove(&path(folder, &name, INDEX))?;
+            rename(&path(folder, &name, COMPLETE), &path(folder, &name, OPEN))?;
+        }
+    }
+    for name in names(folder, OPEN)? {
+        let cut = match recorded {
+            Some(recorded) if recorded.file == name => Some(recorded.offset),
+            Some(_) if later(&name) => Some(0),
+            _ => None,
+        };
+        recovered.open_file(folder, name, cut)?;
+    }
+    for name in names(folder, COMPLETE)? {
+        let size = |ending| fs::metadata(path(folder, &name, ending)).map_or(0, |m| m.len());
+        let bytes = size(COMPLETE) + size(INDEX);
+        recovered.complete.push(Complete { name, bytes });
+    }
+    Ok(recovered)
+}
+
+fn is_longer(folder: &Path, name: &str, recorded: Option<&Position>) -> Result<bool, ArchiveError> {
+    let Some(recorded) = recorded.filter(|r| r.file == name) else {
+        return Ok(false);
+    };
+    let path = path(folder, name, COMPLETE);
+    let length = fs::metadata(&path).map_err(ArchiveError::io(&path))?.len();
+    Ok(length > recorded.offset)
+}
+
+impl Recovered {
+    /// Cuts an open file at the offset, or behind its last whole record. The newest
+    /// recorded one stays open; any other is completed.
+    fn open_file(
+        &mut self,
+        folder: &Path,
+        name: String,
+        cut: Option<u64>,
+    ) -> Result<(), ArchiveError> {
+        let open = path(folder, &name, OPEN);
+        let length = fs::metadata(&open).map_err(ArchiveError::io(&open))?.len();
+        if cut.is_some_and(|cut| cut > length) {
+            let why = format!("it has {length} bytes and should have more");
+            return self.set_aside(folder, &name, why);
+        }
+        let (mut lines, indexed) = whole_lines(folder, &name, cut.unwrap_or(length));
+        let mut scanned = scan(&open, indexed, cut.unwrap_or(length), &name)?;
+        if scanned.damage.is_some() && indexed > 0 {
+            // Perhaps it is the index that is wrong about where records end.
+            lines.clear();
+            scanned = scan(&open, 0, cut.unwrap_or(length), &name)?;
+        }
+        // Half a record at the end is what a crash leaves; anything else is not.
+        if let Some(damage) = &scanned.damage
+            && (cut.is_some() || !matches!(damage, Damage::CutOff))
+        {
+            let why = format!("the record at {} {damage}", scanned.end);
+            return self.set_aside(folder, &name, why);
+        }
+        let end = cut.unwrap_or(scanned.end);
+        if length > end {
+            let bytes = length - end;
+            self.incidents.push(Incident::Cut {
+                file: name.clone(),
+                bytes,
+            });
+        }
+        if end == 0 {
+            remove(&path(folder, &name, INDEX_OPEN))?;
+            return remove(&open);
+        }
+        // A completion that broke off half-way begins anew.
+        remove(&path(folder, &name, INDEX))?;
+        let mut current = Current {
+            records: Tail::open(open, end)?,
+            index: Tail::open(path(folder, &name, INDEX_OPEN), 0)?,
+            name,
+        };
+        current.index.push(lines.as_bytes());
+        current.index.push(scanned.lines.as_bytes());
+        current.index.flush_to_os()?;
+        if cut.is_some() {
+            self.current = Some(current);
+        } else {
+            current.complete(folder)?;
+        }
+        Ok(())
+    }
+
+    fn set_aside(&mut self, folder: &Path, name: &str, why: String) -> Result<(), ArchiveError> {
+        rename(&path(folder, name, OPEN), &path(folder, name, DAMAGED))?;
+        remove(&path(folder, name, INDEX_OPEN))?;
+        let file = format!("{name}{DAMAGED}");
+        self.incidents.push(Incident::SetAside { file, why });
+        Ok(())
+    }
+}
+
+/// The lines of an open index that belong to records before `end`, and where the last
+/// of those records ends. The index may lag behind its file, or be ahead of it.
+fn whole_lines(folder: &Path, name: &str, end: u64) -> (String, u64) {
+    let bytes = fs::read(path(folder, name, INDEX_OPEN)).unwrap_or_default();
+    let mut kept = String::new();
+    let mut indexed = 0;
+    for line in bytes.split_inclusive(|b| *b == b'\n') {
+        let text = str::from_utf8(line).ok().filter(|l| l.ends_with('\n'));
+        let Some((text, entry)) = text.and_then(|t| Some((t, Entry::parse(t.trim_end())?))) else {
+            break;
+        };
+        let after = entry.offset.saturating_add(entry.length);
+        if entry.offset < indexed || after > end {
+            break;
+        }
+        indexed = after;
+        kept.push_str(text);
+    }
+    (kept, indexed)
+}
+
+struct Scanned {
+    lines: String,
+    /// Behind the last whole record.
+    end: u64,
+    damage: Option<Damage>,
+}
+
+/// Reads the records between two offsets and makes their index lines.
+fn scan(open: &Path, from: u64, end: u64, name: &str) -> Result<Scanned, ArchiveError> {
+    let mut file = File::open(open).map_err(ArchiveError::io(open))?;
+    file.seek(SeekFrom::Start(from))
+        .map_err(ArchiveError::io(open))?;
+    let mut reader = BufReader::with_capacity(1 << 16, std::io::Read::take(file, end - from));
+    let mut scanned = Scanned {
+        lines: String::new(),
+        end: from,
+        damage: None,
+    };
+    let filename = format!("{name}{COMPLETE}");
+    loop {
+        match read_member(&mut reader) {
+            Ok(None) => return Ok(scanned),
+            Ok(Some((record, bytes))) => {
+                if let Some(pending) = record.pending(bytes) {
+                    scanned
+                        .lines
+                        .push_str(&pending.line(&filename, scanned.end));
+                }
+                scanned.end += bytes;
+            }
+            Err(damage) => {
+                scanned.damage = Some(damage);
+                return Ok(scanned);
+            }
+        }
+    }
+}

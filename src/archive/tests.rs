@@ -1,0 +1,420 @@
+//! The archive as a whole: written, torn, damaged, limited and read back.
+
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::Path;
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::writer::path;
+use super::*;
+
+const NOW_MS: u64 = 1_794_803_786_123;
+
+fn settings(folder: &Path) -> Settings {
+    Settings {
+        folder: folder.to_owned(),
+        file_bytes: 1 << 20,
+        info: vec![("software".into(), "peercrawl test".into())],
+        limit: DiskLimit::NONE,
+    }
+}
+
+fn url(number: usize) -> String {
+    format!("http://h{}.example/p{number}", number % 3)
+}
+
+fn answer(number: usize) -> Vec<u8> {
+    let body = format!("<p>body {number} {}", "word ".repeat(number * 7 % 40));
+    let length = body.len();
+    format!(
+        "HTTP/1.1 200 OK\r\ncontent-type: text/html; x=y\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .into()
+}
+
+fn exchange(number: usize, answer: &[u8], original: Option<&Original>) -> Prepared {
+    let (url, unique) = (url(number), number.to_le_bytes());
+    let exchange = Exchange {
+        url: &url,
+        at_ms: NOW_MS + number as u64 * 1_000,
+        address: Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
+        request: b"GET / HTTP/1.1\r\nHost: h\r\n\r\n",
+        response: Response::new(answer),
+        truncated: None,
+        unique: &unique,
+    };
+    let mut builder = RecordBuilder::new();
+    let mut prepared = builder.exchange(&exchange, original);
+    let id = exchange.response_id();
+    prepared.join(builder.links(
+        &url,
+        exchange.at_ms,
+        id,
+        &unique,
+        ["http://a/", "http://b/"],
+    ));
+    prepared
+}
+
+/// Appends pages with these numbers and tells the position after each.
+fn append(writer: &mut Writer, numbers: std::ops::Range<usize>) -> Vec<Position> {
+    let pages = numbers.map(|n| {
+        writer
+            .append(exchange(n, &answer(n), None), NOW_MS)
+            .unwrap()
+    });
+    pages.collect()
+}
+
+fn pages(folder: &Path) -> u64 {
+    let verified = Reader::new(folder).verify().unwrap();
+    assert_eq!(verified.problems, []);
+    let mut listed = 0;
+    Reader::new(folder).list(|_| listed += 1).unwrap();
+    assert_eq!(listed, verified.pages);
+    listed
+}
+
+#[test]
+fn what_was_sent_is_what_is_found() {
+    let folder = TempDir::new().unwrap();
+    let (mut writer, incidents) = Writer::open(settings(folder.path()), None).unwrap();
+    assert_eq!(incidents, []);
+    append(&mut writer, 0..5);
+    let reader = Reader::new(folder.path());
+    assert_eq!(
+        reader.get(&url(3)).unwrap(),
+        None,
+        "it still waits in memory"
+    );
+    for is_complete in [false, true] {
+        writer.flush_to_os().unwrap();
+        if is_complete {
+            writer.complete().unwrap();
+        }
+        let found = reader.get(&url(3)).unwrap().unwrap();
+        assert_eq!(found.record.block, answer(3));
+        assert_eq!(found.record.field("warc-ip-address"), Some("127.0.0.1"));
+        assert_eq!(found.entry.media_type, "text/html");
+        assert_eq!(found.entry.status, "200");
+        assert_eq!(pages(folder.path()), 5);
+    }
+    assert_eq!(writer.position(), None);
+    assert_eq!(reader.get("http://nowhere.example/").unwrap(), None);
+}
+
+#[test]
+fn a_torn_end_is_cut_wherever_it_is_torn() {
+    let whole = TempDir::new().unwrap();
+    let (mut writer, _) = Writer::open(settings(whole.path()), None).unwrap();
+    let positions = append(&mut writer, 0..3);
+    writer.sync().unwrap();
+    let name = &positions[0].file;
+    let records = fs::read(path(whole.path(), name, OPEN)).unwrap();
+    let index = fs::read(path(whole.path(), name, INDEX_OPEN)).unwrap();
+    let torn = |length: usize, index: &[u8]| {
+        let folder = TempDir::new().unwrap();
+        fs::write(path(folder.path(), name, OPEN), &records[..length]).unwrap();
+        fs::write(path(folder.path(), name, INDEX_OPEN), index).unwrap();
+        folder
+    };
+    let whole_pages = |length: usize| {
+        let ends = positions.iter().map(|position| position.offset);
+        ends.filter(|end| *end <= length as u64).count() as u64
+    };
+    for length in 0..=records.len() {
+        // Nothing recorded: every whole record counts, with whatever index there is. A
+        // file is brought to the disk for each, so the last page has to do.
+        if length as u64 >= positions[1].offset || length % 100 == 0 {
+            let folder = torn(length, &index[..index.len() * (length % 4) / 3]);
+            let (_, incidents) = Writer::open(settings(folder.path()), None).unwrap();
+            let kept = pages(folder.path());
+            // A response may be whole where the records that go with it are not.
+            assert!((whole_pages(length)..=whole_pages(length) + 1).contains(&kept));
+            assert!(
+                incidents.iter().all(|i| matches!(i, Incident::Cut { .. })),
+                "{incidents:?}"
+            );
+        }
+
+        // Recorded after the second page.
+        let folder = torn(length, &index);
+        let (mut writer, incidents) =
+            Writer::open(settings(folder.path()), Some(&positions[1])).unwrap();
+        let rest = length as u64;
+        match rest.cmp(&positions[1].offset) {
+            std::cmp::Ordering::Less => {
+                assert!(matches!(&incidents[..], [Incident::SetAside { .. }]));
+                let aside = fs::read(path(folder.path(), name, DAMAGED)).unwrap();
+                assert_eq!(aside, records[..length]);
+            }
+            order => {
+                assert_eq!(incidents.len(), usize::from(order.is_gt()));
+                assert_eq!(writer.position().as_ref(), Some(&positions[1]));
+                assert_eq!(append(&mut writer, 2..3)[0], positions[2]);
+                writer.flush_to_os().unwrap();
+                assert_eq!(fs::read(path(folder.path(), name, OPEN)).unwrap(), records);
+                assert_eq!(pages(folder.path()), 3);
+            }
+        }
+    }
+}
+
+#[test]
+fn files_rotate_and_their_indexes_are_sorted() {
+    let folder = TempDir::new().unwrap();
+    let mut settings = settings(folder.path());
+    settings.file_bytes = 4_000;
+    let (mut writer, _) = Writer::open(settings.clone(), None).unwrap();
+    let last = append(&mut writer, 0..40).pop().unwrap();
+    writer.flush_to_os().unwrap();
+    let names = recover::names(folder.path(), COMPLETE).unwrap();
+    assert!(names.len() > 5);
+    assert!(names.is_sorted());
+    for name in &names {
+        let index = fs::read_to_string(path(folder.path(), name, INDEX)).unwrap();
+        assert!(index.lines().is_sorted());
+        assert!(!path(folder.path(), name, INDEX_OPEN).exists());
+        let size = fs::metadata(path(folder.path(), name, COMPLETE))
+            .unwrap()
+            .len();
+        assert!((4_000..6_000).contains(&size));
+    }
+    assert_eq!(pages(folder.path()), 40);
+    let used = writer.used_bytes();
+    drop(writer);
+    let (writer, incidents) = Writer::open(settings, Some(&last)).unwrap();
+    assert_eq!(incidents, []);
+    assert_eq!(writer.used_bytes(), used);
+}
+
+#[test]
+fn files_that_were_never_recorded_are_part_of_the_torn_end() {
+    let folder = TempDir::new().unwrap();
+    let mut settings = settings(folder.path());
+    settings.file_bytes = 4_000;
+    let (mut writer, _) = Writer::open(settings.clone(), None).unwrap();
+    let positions = append(&mut writer, 0..40);
+    writer.flush_to_os().unwrap();
+    drop(writer);
+    // Backwards, through complete files and their beginnings.
+    for kept in (0..40).rev() {
+        let (mut writer, incidents) =
+            Writer::open(settings.clone(), Some(&positions[kept])).unwrap();
+        assert!(incidents.iter().all(|i| matches!(i, Incident::Cut { .. })));
+        writer.flush_to_os().unwrap();
+        assert_eq!(pages(folder.path()), kept as u64 + 1);
+        assert_eq!(
+            Reader::new(folder.path()).get(&url(kept + 1)).unwrap(),
+            None
+        );
+    }
+}
+
+#[test]
+fn a_revisit_leads_to_its_original() {
+    let folder = TempDir::new().unwrap();
+    let (mut writer, _) = Writer::open(settings(folder.path()), None).unwrap();
+    append(&mut writer, 0..2);
+    let original = Original {
+        url: url(1),
+        at_ms: NOW_MS + 1_000,
+        payload_digest: Response::new(&answer(1)).payload_digest(),
+    };
+    let other_head = [
+        &b"HTTP/1.1 200 Fine\r\n\r\n"[..],
+        Response::new(&answer(1)).payload(),
+    ]
+    .concat();
+    writer
+        .append(exchange(7, &other_head, Some(&original)), NOW_MS)
+        .unwrap();
+    // The same page by its text, but not by its bytes: no revisit.
+    writer
+        .append(exchange(8, &answer(0), Some(&original)), NOW_MS)
+        .unwrap();
+    // Its original is another peer's.
+    let elsewhere = Original {
+        url: "http://else.example/".into(),
+        ..original
+    };
+    writer
+        .append(exchange(9, &other_head, Some(&elsewhere)), NOW_MS)
+        .unwrap();
+    writer.complete().unwrap();
+    let reader = Reader::new(folder.path());
+    let found = reader.get(&url(7)).unwrap().unwrap();
+    assert!(found.entry.is_revisit());
+    assert_eq!(found.record.block, b"HTTP/1.1 200 Fine\r\n\r\n");
+    assert_eq!(
+        found.record.field("WARC-Refers-To-Target-URI"),
+        Some(&*url(1))
+    );
+    let date = found.record.field("WARC-Refers-To-Date");
+    let original = found.original.unwrap();
+    assert_eq!(date, original.field("WARC-Date"));
+    assert_eq!(original.block, answer(1));
+    assert_eq!(
+        reader.get(&url(8)).unwrap().unwrap().record.block,
+        answer(0)
+    );
+    assert_eq!(reader.get(&url(9)).unwrap().unwrap().original, None);
+    assert_eq!(pages(folder.path()), 5);
+}
+
+#[test]
+fn damage_is_named_and_the_rest_is_still_checked() {
+    let folder = TempDir::new().unwrap();
+    let (mut writer, _) = Writer::open(settings(folder.path()), None).unwrap();
+    let positions = append(&mut writer, 0..4);
+    writer.complete().unwrap();
+    let file = path(folder.path(), &positions[0].file, COMPLETE);
+    let good = fs::read(&file).unwrap();
+    let start = positions[1].offset as usize;
+    for place in (start..start + 60).chain(start + 200..start + 210) {
+        let mut bad = good.clone();
+        bad[place] ^= 0x10;
+        fs::write(&file, &bad).unwrap();
+        let verified = Reader::new(folder.path()).verify().unwrap();
+        // Four bytes of a gzip header (time, flags and system) mean nothing to us.
+        if (4..10).contains(&(place - start)) {
+            continue;
+        }
+        let first = &verified.problems[0];
+        assert_eq!(first.file, format!("{}.warc.gz", positions[0].file));
+        assert_eq!(first.offset, positions[1].offset, "{place}: {first}");
+        assert!(verified.records >= 12, "{verified:?}");
+        assert!(Reader::new(folder.path()).get(&url(3)).unwrap().is_some());
+    }
+    fs::write(&file, &good).unwrap();
+    let index = path(folder.path(), &positions[0].file, INDEX);
+    let lines = fs::read_to_string(&index).unwrap();
+    let (first, rest) = lines.split_once('\n').unwrap();
+    for bad in [
+        rest.to_owned(),
+        format!("{rest}{first}\n"),
+        format!("{lines}x 1 {{}}\n"),
+    ] {
+        fs::write(&index, bad).unwrap();
+        assert_eq!(
+            Reader::new(folder.path()).verify().unwrap().problems.len(),
+            1
+        );
+    }
+}
+
+#[test]
+fn the_disk_limit_is_kept_by_stopping_or_by_removing_the_oldest() {
+    for when_full in [WhenFull::Stop, WhenFull::RemoveOldest] {
+        let folder = TempDir::new().unwrap();
+        let mut settings = settings(folder.path());
+        settings.file_bytes = 4_000;
+        settings.limit = DiskLimit {
+            limit_bytes: 30_000,
+            when_full,
+        };
+        let (mut writer, _) = Writer::open(settings, None).unwrap();
+        let mut stopped = None;
+        for number in 0..60 {
+            let result = writer.append(exchange(number, &answer(number), None), NOW_MS);
+            assert!(writer.used_bytes() <= 31_000, "an index line may go over");
+            if let Err(ArchiveError::LimitReached { .. }) = result {
+                stopped.get_or_insert(number);
+            }
+        }
+        writer.complete().unwrap();
+        let reader = Reader::new(folder.path());
+        let (first, last) = (reader.get(&url(0)).unwrap(), reader.get(&url(59)).unwrap());
+        let stops = when_full == WhenFull::Stop;
+        assert_eq!((first.is_some(), last.is_some()), (stops, !stops));
+        assert_eq!(stopped.is_some(), stops);
+        pages(folder.path());
+        if stops {
+            writer.set_limit(DiskLimit::NONE);
+            append(&mut writer, 59..60);
+        }
+    }
+}
+
+#[test]
+fn ids_are_made_of_the_callers_bytes_and_values_forge_no_lines() {
+    let id = RecordId::derive(b"x", "response").to_string();
+    assert_eq!(id, RecordId::derive(b"x", "response").to_string());
+    assert_ne!(id, RecordId::derive(b"x", "request").to_string());
+    assert_ne!(id, RecordId::derive(b"y", "response").to_string());
+    assert_eq!((id.len(), &id[24..25]), (47, "8"));
+    let prepared = RecordBuilder::new().links(
+        "http://a/\r\nWARC-Type: response",
+        0,
+        RecordId::derive(b"", ""),
+        b"",
+        ["http://b/\r\noutlink: http://c/"],
+    );
+    let (record, length) = member::read_member(&prepared.bytes[..]).unwrap().unwrap();
+    assert_eq!(length, prepared.bytes.len() as u64);
+    assert_eq!(record.kind(), "metadata");
+    assert_eq!(record.block.iter().filter(|b| **b == b'\n').count(), 1);
+}
+
+#[test]
+fn truncation_and_odd_answers_are_kept_as_they_are() {
+    for (answer, status, media_type) in [
+        (&b""[..], "", "unk"),
+        (b"HTTP/1.0 404\n\nloose", "404", "unk"),
+        (b"garbage", "", "unk"),
+        (
+            b"HTTP/1.1 200 OK\r\ncontent-TYPE:\r\n\r\n\xff",
+            "200",
+            "unk",
+        ),
+    ] {
+        let exchange = Exchange {
+            url: "http://a/",
+            at_ms: 0,
+            address: None,
+            request: b"",
+            response: Response::new(answer),
+            truncated: Some(Truncated::Disconnect),
+            unique: b"",
+        };
+        let prepared = RecordBuilder::new().exchange(&exchange, None);
+        let (record, _) = member::read_member(&prepared.bytes[..]).unwrap().unwrap();
+        assert_eq!(record.block, answer);
+        assert_eq!(record.field("WARC-Truncated"), Some("disconnect"));
+        record.check_digests().unwrap();
+        assert_eq!(&*prepared.lines[0].status, status);
+        assert_eq!(&*prepared.lines[0].media_type, media_type);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_bytes_can_be_read_without_harm(
+        bytes in proptest::collection::vec(any::<u8>(), 0..300),
+        at in 0_usize..1_500,
+        index in ".{0,200}",
+    ) {
+        let folder = TempDir::new().unwrap();
+        let mut records = exchange(1, &answer(1), None).bytes;
+        let at = at.min(records.len());
+        let over = (at + bytes.len()).min(records.len());
+        records.splice(at..over, bytes);
+        for ending in [COMPLETE, OPEN] {
+            fs::write(path(folder.path(), ending, ending), &records).unwrap();
+        }
+        fs::write(path(folder.path(), COMPLETE, INDEX), &index).unwrap();
+        fs::write(path(folder.path(), OPEN, INDEX_OPEN), &index).unwrap();
+        let reader = Reader::new(folder.path());
+        reader.verify().unwrap();
+        reader.list(|_| {}).unwrap();
+        let _ = reader.get(&url(1)).map(|found| found.is_some());
+        let (mut writer, _) = Writer::open(settings(folder.path()), None).unwrap();
+        writer.append(exchange(2, &answer(2), None), NOW_MS).unwrap();
+        writer.complete().unwrap();
+        prop_assert!(reader.get(&url(2)).unwrap().is_some());
+    }
+}

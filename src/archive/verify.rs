@@ -1,0 +1,175 @@
+//! Everything in the archive, checked: gzip members, lengths, digests and indexes.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::fs::File;
+use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use super::member::{Damage, read_member};
+use super::read::{Reader, for_each_line};
+use super::recover::names;
+use super::writer::path;
+use super::{ArchiveError, COMPLETE, INDEX, OPEN};
+
+/// Something that is not as it should be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The file.
+    pub file: String,
+    /// Where in it.
+    pub offset: u64,
+    /// What it is.
+    pub what: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {}: {}", self.file, self.offset, self.what)
+    }
+}
+
+/// What a check has seen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Files read.
+    pub files: u64,
+    /// Records that are as they were written.
+    pub records: u64,
+    /// Responses and revisits among them.
+    pub pages: u64,
+    /// All that is wrong; empty if all is well.
+    pub problems: Vec<Problem>,
+}
+
+impl Reader {
+    /// Reads every byte of the archive. Damage to one record is named, and the check
+    /// goes on behind it.
+    pub fn verify(&self) -> Result<Verified, ArchiveError> {
+        let mut verified = Verified::default();
+        for (ending, is_complete) in [(COMPLETE, true), (OPEN, false)] {
+            for name in names(&self.folder, ending)? {
+                let lines =
+                    verified.file(&path(&self.folder, &name, ending), &name, is_complete)?;
+                if is_complete {
+                    verified.index(&path(&self.folder, &name, INDEX), &name, lines)?;
+                }
+            }
+        }
+        Ok(verified)
+    }
+}
+
+impl Verified {
+    fn problem(&mut self, file: &str, offset: u64, what: impl fmt::Display) {
+        self.problems.push(Problem {
+            file: file.to_owned(),
+            offset,
+            what: what.to_string(),
+        });
+    }
+
+    /// Checks a file, and gives the lines that its index must have.
+    fn file(
+        &mut self,
+        path: &Path,
+        name: &str,
+        is_complete: bool,
+    ) -> Result<BTreeSet<String>, ArchiveError> {
+        let filename = format!("{name}{COMPLETE}");
+        let mut reader =
+            BufReader::with_capacity(1 << 16, File::open(path).map_err(ArchiveError::io(path))?);
+        let mut lines = BTreeSet::new();
+        let mut offset = 0;
+        self.files += 1;
+        loop {
+            match read_member(&mut reader) {
+                Ok(None) => return Ok(lines),
+                Ok(Some((record, bytes))) => {
+                    let pending = record.pending(bytes);
+                    if offset == 0 && record.kind() != "warcinfo" {
+                        self.problem(&filename, 0, "does not begin with a warcinfo record");
+                    }
+                    match record.check_digests() {
+                        Ok(()) => self.records += 1,
+                        Err(damage) => self.problem(&filename, offset, damage),
+                    }
+                    if let Some(pending) = pending {
+                        self.pages += 1;
+                        lines.insert(pending.line(&filename, offset));
+                    }
+                    offset += bytes;
+                }
+                // The end of a file that is being written may not be there yet.
+                Err(Damage::CutOff) if !is_complete => return Ok(lines),
+                Err(damage) => {
+                    self.problem(&filename, offset, damage);
+                    let Some(next) = next_member(path, offset + 1)? else {
+                        return Ok(lines);
+                    };
+                    offset = next;
+                    reader
+                        .seek(SeekFrom::Start(next))
+                        .map_err(ArchiveError::io(path))?;
+                }
+            }
+        }
+    }
+
+    /// Checks that an index has these lines, in order, and no others.
+    fn index(
+        &mut self,
+        path: &Path,
+        name: &str,
+        mut expected: BTreeSet<String>,
+    ) -> Result<(), ArchiveError> {
+        let file = format!("{name}{INDEX}");
+        let mut last = String::new();
+        let mut offset = 0;
+        for_each_line(path, |line| {
+            if *line < *last {
+                self.problem(&file, offset, "is not sorted");
+            }
+            last.clear();
+            last.push_str(line);
+            last.push('\n');
+            if !expected.remove(&last) {
+                self.problem(&file, offset, "names a record that is not there");
+            }
+            last.pop();
+            offset += line.len() as u64 + 1;
+        })?;
+        for line in expected {
+            let what = format!("lacks the line {:?}", line.trim_end());
+            self.problem(&file, offset, what);
+        }
+        Ok(())
+    }
+}
+
+/// Where the next member with a WARC record begins, at `from` or later.
+fn next_member(path: &Path, from: u64) -> Result<Option<u64>, ArchiveError> {
+    const WINDOW: usize = 1 << 16;
+    let mut file = File::open(path).map_err(ArchiveError::io(path))?;
+    let mut start = from;
+    loop {
+        let mut window = Vec::with_capacity(WINDOW);
+        file.seek(SeekFrom::Start(start))
+            .map_err(ArchiveError::io(path))?;
+        let read = (&mut file).take(WINDOW as u64).read_to_end(&mut window);
+        let count = read.map_err(ArchiveError::io(path))?;
+        for place in memchr::memmem::find_iter(&window, b"\x1f\x8b\x08") {
+            let at = start + place as u64;
+            file.seek(SeekFrom::Start(at))
+                .map_err(ArchiveError::io(path))?;
+            if let Ok(Some(_)) = read_member(BufReader::new(&file)) {
+                return Ok(Some(at));
+            }
+        }
+        if count < WINDOW {
+            return Ok(None);
+        }
+        // The mark may lie across the end of a window.
+        start += (WINDOW - 2) as u64;
+    }
+}

@@ -1,0 +1,325 @@
+//! The one who owns the archive's files.
+
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use super::date::timestamp;
+use super::limit::{Complete, DiskLimit, Room, room};
+use super::record::{Prepared, RecordBuilder};
+use super::recover::{Incident, recover};
+use super::{ArchiveError, COMPLETE, INDEX, INDEX_OPEN, OPEN, index};
+use crate::clock::Millis;
+
+/// Appended bytes are handed to the operating system at the latest when so many wait.
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// What a writer has to know.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where the files are.
+    pub folder: PathBuf,
+    /// A file that has reached this size is complete. Its index is sorted in memory
+    /// then, at about 300 bytes a page: 256 MB a file keeps that small.
+    pub file_bytes: u64,
+    /// What every file says of itself: software, operator, and so on.
+    pub info: Vec<(String, String)>,
+    /// How much disk all files may have together.
+    pub limit: DiskLimit,
+}
+
+/// A place between two records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Position {
+    /// The file's name without its ending, which changes when it is complete.
+    pub file: String,
+    /// Bytes from the file's beginning.
+    pub offset: u64,
+}
+
+/// A file of which the last bytes wait in memory. A write that failed half-way can be
+/// tried again: what the disk took of it is written over.
+pub(super) struct Tail {
+    pub path: PathBuf,
+    file: File,
+    written: u64,
+    waiting: Vec<u8>,
+}
+
+impl Tail {
+    /// Goes on with a file at `offset`, which becomes its end.
+    pub fn open(path: PathBuf, offset: u64) -> Result<Self, ArchiveError> {
+        let opened = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path);
+        let file = opened.map_err(ArchiveError::io(&path))?;
+        file.set_len(offset).map_err(ArchiveError::io(&path))?;
+        Ok(Self {
+            path,
+            file,
+            written: offset,
+            waiting: Vec::new(),
+        })
+    }
+
+    fn end(&self) -> u64 {
+        self.written + self.waiting.len() as u64
+    }
+
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.waiting.extend(bytes);
+    }
+
+    pub fn flush_to_os(&mut self) -> Result<(), ArchiveError> {
+        if self.waiting.is_empty() {
+            return Ok(());
+        }
+        let written = self
+            .file
+            .seek(SeekFrom::Start(self.written))
+            .and_then(|_| self.file.write_all(&self.waiting));
+        written.map_err(ArchiveError::io(&self.path))?;
+        self.written = self.end();
+        self.waiting.clear();
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), ArchiveError> {
+        self.flush_to_os()?;
+        self.file.sync_data().map_err(ArchiveError::io(&self.path))
+    }
+}
+
+/// The file that is written to, with its index.
+pub(super) struct Current {
+    pub name: String,
+    pub records: Tail,
+    pub index: Tail,
+}
+
+/// See the module. Whoever drops it without [`Writer::flush_to_os`] loses what waits.
+pub struct Writer {
+    settings: Settings,
+    builder: RecordBuilder,
+    current: Option<Current>,
+    /// Oldest first.
+    complete: VecDeque<Complete>,
+    /// The number of the next file; numbers are never used again.
+    next_number: u64,
+}
+
+impl Writer {
+    /// Goes on where the engine's own state says that the archive ended, and tells what
+    /// had to be put right. What lies behind `recorded` was never reported as stored
+    /// and is cut off. With nothing recorded (a new state beside an older archive) every
+    /// whole record is kept.
+    pub fn open(
+        settings: Settings,
+        recorded: Option<&Position>,
+    ) -> Result<(Self, Vec<Incident>), ArchiveError> {
+        fs::create_dir_all(&settings.folder).map_err(ArchiveError::io(&settings.folder))?;
+        let recovered = recover(&settings.folder, recorded)?;
+        let writer = Self {
+            settings,
+            builder: RecordBuilder::new(),
+            current: recovered.current,
+            complete: recovered.complete.into(),
+            next_number: recovered.next_number,
+        };
+        Ok((writer, recovered.incidents))
+    }
+
+    /// Appends records, together and in one file, and tells the place behind them. They
+    /// may wait in memory until [`Writer::flush_to_os`]. After an error nothing of them
+    /// is in the archive, and they can be appended again.
+    pub fn append(&mut self, prepared: Prepared, now_ms: Millis) -> Result<Position, ArchiveError> {
+        self.make_room(prepared.len() as u64)?;
+        if self
+            .current
+            .as_ref()
+            .is_some_and(|c| c.records.end() >= self.settings.file_bytes)
+        {
+            self.complete()?;
+        }
+        let current = match &mut self.current {
+            Some(current) => current,
+            none => none.insert(begin(
+                &self.settings,
+                &mut self.builder,
+                &mut self.next_number,
+                now_ms,
+            )?),
+        };
+        if current.records.waiting.len() >= BUFFER_BYTES {
+            current.flush_to_os()?;
+        }
+        current.append(prepared);
+        Ok(current.position())
+    }
+
+    /// Hands everything appended so far to the operating system: after that it outlives
+    /// this process, though not a power cut.
+    pub fn flush_to_os(&mut self) -> Result<(), ArchiveError> {
+        self.current.as_mut().map_or(Ok(()), Current::flush_to_os)
+    }
+
+    /// Brings everything appended so far to the disk.
+    pub fn sync(&mut self) -> Result<(), ArchiveError> {
+        match &mut self.current {
+            // The index can be made again from the records.
+            Some(current) => current.index.flush_to_os().and(current.records.sync()),
+            None => Ok(()),
+        }
+    }
+
+    /// Completes the open file: sorts its index, brings both to the disk and gives them
+    /// their final names. The next append begins another file.
+    pub fn complete(&mut self) -> Result<(), ArchiveError> {
+        let Some(current) = &mut self.current else {
+            return Ok(());
+        };
+        let complete = current.complete(&self.settings.folder)?;
+        self.complete.push_back(complete);
+        self.current = None;
+        Ok(())
+    }
+
+    /// The place behind the last record, if a file is open.
+    pub fn position(&self) -> Option<Position> {
+        self.current.as_ref().map(Current::position)
+    }
+
+    /// The disk that archive and indexes take, what waits in memory included.
+    pub fn used_bytes(&self) -> u64 {
+        let complete: u64 = self.complete.iter().map(|file| file.bytes).sum();
+        complete + self.current.as_ref().map_or(0, Current::bytes)
+    }
+
+    /// Another limit, as the user has just chosen it.
+    pub fn set_limit(&mut self, limit: DiskLimit) {
+        self.settings.limit = limit;
+    }
+
+    fn make_room(&mut self, more_bytes: u64) -> Result<(), ArchiveError> {
+        let limit = self.settings.limit;
+        let open_bytes = self.current.as_ref().map_or(0, Current::bytes);
+        let Room::Remove(count) = room(limit, &self.complete, open_bytes, more_bytes) else {
+            return Err(ArchiveError::LimitReached {
+                used_bytes: self.used_bytes(),
+                limit_bytes: limit.limit_bytes,
+            });
+        };
+        for _ in 0..count {
+            let Some(oldest) = self.complete.front() else {
+                break;
+            };
+            // The index goes first: a file without one is still a whole archive.
+            for ending in [INDEX, COMPLETE] {
+                let path = path(&self.settings.folder, &oldest.name, ending);
+                remove(&path)?;
+            }
+            self.complete.pop_front();
+        }
+        Ok(())
+    }
+}
+
+impl Current {
+    fn position(&self) -> Position {
+        Position {
+            file: self.name.clone(),
+            offset: self.records.end(),
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.records.end() + self.index.end()
+    }
+
+    fn append(&mut self, prepared: Prepared) {
+        let start = self.records.end();
+        let filename = format!("{}{COMPLETE}", self.name);
+        for line in prepared.lines {
+            let offset = start + line.offset;
+            self.index.push(line.line(&filename, offset).as_bytes());
+        }
+        self.records.push(&prepared.bytes);
+    }
+
+    fn flush_to_os(&mut self) -> Result<(), ArchiveError> {
+        self.records.flush_to_os()?;
+        self.index.flush_to_os()
+    }
+
+    pub(super) fn complete(&mut self, folder: &Path) -> Result<Complete, ArchiveError> {
+        self.records.sync()?;
+        self.index.flush_to_os()?;
+        let text = fs::read_to_string(&self.index.path);
+        let sorted = index::sorted(&text.map_err(ArchiveError::io(&self.index.path))?);
+        // The index is there before the file is called complete. It is written under
+        // another name first, so that half an index is never taken for a whole one.
+        let draft = path(folder, &self.name, ".cdxj.draft");
+        let written = File::create(&draft).and_then(|mut file| {
+            file.write_all(sorted.as_bytes())?;
+            file.sync_all()
+        });
+        written.map_err(ArchiveError::io(&draft))?;
+        rename(&draft, &path(folder, &self.name, INDEX))?;
+        rename(&self.records.path, &path(folder, &self.name, COMPLETE))?;
+        remove(&self.index.path)?;
+        sync_folder(folder)?;
+        Ok(Complete {
+            name: self.name.clone(),
+            bytes: self.records.end() + sorted.len() as u64,
+        })
+    }
+}
+
+/// Begins a file with the record that describes it.
+fn begin(
+    settings: &Settings,
+    builder: &mut RecordBuilder,
+    next_number: &mut u64,
+    now_ms: Millis,
+) -> Result<Current, ArchiveError> {
+    let name = format!("peercrawl-{:06}-{}", *next_number, timestamp(now_ms));
+    let mut current = Current {
+        records: Tail::open(path(&settings.folder, &name, OPEN), 0)?,
+        index: Tail::open(path(&settings.folder, &name, INDEX_OPEN), 0)?,
+        name,
+    };
+    *next_number += 1;
+    let filename = format!("{}{COMPLETE}", current.name);
+    current.append(builder.info(&filename, now_ms, &settings.info));
+    sync_folder(&settings.folder)?;
+    Ok(current)
+}
+
+pub(super) fn path(folder: &Path, name: &str, ending: &str) -> PathBuf {
+    folder.join(format!("{name}{ending}"))
+}
+
+pub(super) fn rename(from: &Path, to: &Path) -> Result<(), ArchiveError> {
+    fs::rename(from, to).map_err(ArchiveError::io(from))
+}
+
+/// Removes a file; one that is gone already is no error.
+pub(super) fn remove(path: &Path) -> Result<(), ArchiveError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        result => result.map_err(ArchiveError::io(path)),
+    }
+}
+
+/// Makes names last through a power cut. Windows keeps them by itself and cannot open a
+/// folder as a file.
+fn sync_folder(folder: &Path) -> Result<(), ArchiveError> {
+    if cfg!(unix) {
+        let synced = File::open(folder).and_then(|folder| folder.sync_all());
+        synced.map_err(ArchiveError::io(folder))?;
+    }
+    Ok(())
+}

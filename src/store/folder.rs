@@ -1,0 +1,266 @@
+//! The data directory: one process at a time, one format, one identity.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use super::StoreError;
+
+/// Brings a data directory from the format of its place in the list (the first from 1
+/// to 2) to the next one.
+type Migration = fn(&Path) -> Result<(), StoreError>;
+
+const MIGRATIONS: &[Migration] = &[];
+
+/// Something that could not be used, and has another name now.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{was} could not be used and is kept as {now}: {why}", was = was.display(), now = now.display())]
+pub struct SetAside {
+    /// Its old name.
+    pub was: PathBuf,
+    /// Its new name.
+    pub now: PathBuf,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl SetAside {
+    /// Gives a file or folder the next free name that ends in `.damaged` and a number.
+    pub(super) fn rename(was: &Path, why: String) -> Result<Self, StoreError> {
+        let mut number = 1;
+        let now = loop {
+            let mut name = was.as_os_str().to_owned();
+            name.push(format!(".damaged-{number}"));
+            if !Path::new(&name).exists() {
+                break PathBuf::from(name);
+            }
+            number += 1;
+        };
+        fs::rename(was, &now).map_err(StoreError::io(was))?;
+        Ok(Self {
+            was: was.to_owned(),
+            now,
+            why,
+        })
+    }
+}
+
+/// A data directory that is ours as long as this value lives.
+#[derive(Debug)]
+pub struct DataFolder {
+    path: PathBuf,
+    /// The lock goes with it, however this process ends.
+    _lock: File,
+}
+
+impl DataFolder {
+    /// Takes a directory into use; it is made if there is none.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, StoreError> {
+        Self::open_with(path.into(), MIGRATIONS)
+    }
+
+    fn open_with(path: PathBuf, migrations: &[Migration]) -> Result<Self, StoreError> {
+        fs::create_dir_all(&path).map_err(StoreError::io(&path))?;
+        let lock = lock(&path)?;
+        bring_up_to_date(&path, migrations)?;
+        Ok(Self { path, _lock: lock })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where the archive's files are.
+    pub fn archive(&self) -> PathBuf {
+        self.path.join("archive")
+    }
+
+    /// The secret key of this peer, which only its owner can read. `fresh` gives one if
+    /// there is none yet, or if what is there is no key.
+    pub fn identity(
+        &self,
+        fresh: impl FnOnce() -> [u8; 32],
+    ) -> Result<([u8; 32], Option<SetAside>), StoreError> {
+        let path = self.path.join("identity");
+        let mut set_aside = None;
+        match fs::read(&path) {
+            Ok(bytes) => match <[u8; 32]>::try_from(bytes) {
+                Ok(key) => {
+                    keep_private(&path)?;
+                    return Ok((key, None));
+                }
+                Err(bytes) => {
+                    let why = format!("a key has 32 bytes, not {}", bytes.len());
+                    set_aside = Some(SetAside::rename(&path, why)?);
+                }
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(StoreError::io(&path)(error)),
+        }
+        let key = fresh();
+        write_whole(&path, &key)?;
+        Ok((key, set_aside))
+    }
+}
+
+fn lock(folder: &Path) -> Result<File, StoreError> {
+    let path = folder.join("lock");
+    let opened = OpenOptions::new()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(&path);
+    let mut file = opened.map_err(StoreError::io(&path))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            // Whose it is helps to find it; a message without it will do.
+            let mut who = String::new();
+            let _ = file.take(20).read_to_string(&mut who);
+            let who = match who.trim().parse::<u32>() {
+                Ok(process) => format!(" (process {process})"),
+                Err(_) => String::new(),
+            };
+            return Err(StoreError::InUse(folder.to_owned(), who));
+        }
+        Err(TryLockError::Error(error)) => return Err(StoreError::io(&path)(error)),
+    }
+    let written = file
+        .set_len(0)
+        .and_then(|()| file.rewind())
+        .and_then(|()| writeln!(file, "{}", std::process::id()));
+    written.map_err(StoreError::io(&path))?;
+    Ok(file)
+}
+
+/// Reads the format version, and migrates what is older.
+fn bring_up_to_date(folder: &Path, migrations: &[Migration]) -> Result<(), StoreError> {
+    let path = folder.join("format");
+    let known = migrations.len() as u32 + 1;
+    let found = match fs::read_to_string(&path) {
+        Ok(text) => match text.trim().parse::<u32>() {
+            Ok(found) if found > 0 => found,
+            _ => {
+                return Err(StoreError::Damaged(
+                    path,
+                    "it holds no format number".to_owned(),
+                ));
+            }
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return write_whole(&path, format!("{known}\n").as_bytes());
+        }
+        Err(error) => return Err(StoreError::io(&path)(error)),
+    };
+    if found > known {
+        return Err(StoreError::Newer { path, found, known });
+    }
+    for (migrate, version) in migrations.iter().zip(2..).skip(found as usize - 1) {
+        migrate(folder)?;
+        write_whole(&path, format!("{version}\n").as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Writes a small file so that it is there as a whole or not at all, for its owner only.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    let draft = path.with_extension("draft");
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(true).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written = options.open(&draft).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    written.map_err(StoreError::io(&draft))?;
+    fs::rename(&draft, path).map_err(StoreError::io(path))
+}
+
+/// Takes everybody else's rights to a file away. On Windows the user's own folder does.
+fn keep_private(path: &Path) -> Result<(), StoreError> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let owner_only = fs::Permissions::from_mode(0o600);
+        fs::set_permissions(path, owner_only).map_err(StoreError::io(path))?;
+    }
+    #[cfg(not(unix))]
+    let _ = path;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tempfile::TempDir;
+
+    #[test]
+    fn one_at_a_time() {
+        let folder = TempDir::new().unwrap();
+        let first = DataFolder::open(folder.path()).unwrap();
+        let error = DataFolder::open(folder.path()).unwrap_err();
+        assert!(matches!(error, StoreError::InUse(..)));
+        let process = format!("(process {})", std::process::id());
+        assert!(error.to_string().contains(&process), "{error}");
+        drop(first);
+        DataFolder::open(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn newer_formats_are_refused_and_older_ones_migrated_one_by_one() {
+        let folder = TempDir::new().unwrap();
+        static STEPS: &[Migration] = &[
+            |f| fs::write(f.join("one"), "").map_err(StoreError::io(f)),
+            |f| fs::rename(f.join("one"), f.join("two")).map_err(StoreError::io(f)),
+        ];
+        let open = |steps| DataFolder::open_with(folder.path().to_owned(), steps).map(drop);
+        open(&STEPS[..0]).unwrap();
+        open(STEPS).unwrap();
+        assert!(folder.path().join("two").exists(), "both steps, in order");
+        assert_eq!(
+            fs::read_to_string(folder.path().join("format")).unwrap(),
+            "3\n"
+        );
+        open(STEPS).unwrap();
+        let error = open(&STEPS[..1]).unwrap_err();
+        assert!(
+            matches!(
+                error,
+                StoreError::Newer {
+                    found: 3,
+                    known: 2,
+                    ..
+                }
+            ),
+            "{error}"
+        );
+        fs::write(folder.path().join("format"), "what").unwrap();
+        assert!(matches!(open(STEPS), Err(StoreError::Damaged(..))));
+    }
+
+    #[test]
+    fn the_identity_stays_and_is_private() {
+        let folder = TempDir::new().unwrap();
+        let data = DataFolder::open(folder.path()).unwrap();
+        assert_eq!(data.identity(|| [7; 32]).unwrap(), ([7; 32], None));
+        let path = folder.path().join("identity");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+            data.identity(|| [8; 32]).unwrap();
+            assert_eq!(
+                fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+                0o600
+            );
+        }
+        assert_eq!(data.identity(|| [8; 32]).unwrap(), ([7; 32], None));
+        fs::write(&path, "short").unwrap();
+        let (key, set_aside) = data.identity(|| [9; 32]).unwrap();
+        assert_eq!(key, [9; 32]);
+        assert_eq!(fs::read(set_aside.unwrap().now).unwrap(), b"short");
+    }
+}

@@ -1,0 +1,148 @@
+//! The state on disk: what must outlive this process.
+//!
+//! [`DataFolder`] is the directory itself: one process at a time, a format version, and
+//! the peer's secret key. [`Store`] keeps the crawl's state in it. The engine collects
+//! what happened in a [`Batch`] and commits it at least every 50 ms, after the archive
+//! records that it speaks of; a batch is in the store as a whole or not at all, also
+//! after `kill -9`. [`Store::sync`] brings everything to the disk, at least every 2 s.
+//! At start the engine reads everything back ([`Store::for_each_site`] and the like);
+//! a long queue is read segment by segment ([`Store::queue_segment`]).
+//!
+//! What a site's record says of its seen URLs grows old as the crawl goes on. So every
+//! URL that is done is noted for itself, and these notes are removed by the batch that
+//! writes the site's record anew.
+//!
+//! - `folder` is the data directory; `batch` what is written; `tables` where it goes
+//! - `read` reads it back; `error` says what can go wrong
+
+mod batch;
+mod error;
+mod folder;
+mod read;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fjall::{Database, PersistMode};
+use parking_lot::RwLock;
+
+pub use batch::Batch;
+pub use error::StoreError;
+use error::guarded;
+pub use folder::{DataFolder, SetAside};
+use tables::Tables;
+
+/// The state of one peer. It may be shared between threads; commits queue up.
+pub struct Store {
+    path: PathBuf,
+    /// `None` after an error that the database does not recover from by itself, a full
+    /// disk above all: the next commit opens it again.
+    open: RwLock<Option<Opened>>,
+}
+
+struct Opened {
+    path: PathBuf,
+    database: Database,
+    tables: Tables,
+}
+
+impl Store {
+    /// Opens the state in a data folder. A state that cannot be read is given another
+    /// name and told of, and an empty one takes its place.
+    pub fn open(folder: &DataFolder) -> Result<(Self, Option<SetAside>), StoreError> {
+        let path = folder.path().join("state");
+        let (open, set_aside) = match Opened::open(&path) {
+            Err(StoreError::Damaged(path, why)) => {
+                let set_aside = SetAside::rename(&path, why)?;
+                (Opened::open(&path)?, Some(set_aside))
+            }
+            open => (open?, None),
+        };
+        let open = RwLock::new(Some(open));
+        Ok((Self { path, open }, set_aside))
+    }
+
+    /// For damage that shows only when a part is read: gives the whole state another
+    /// name and begins an empty one.
+    pub fn set_aside(self, why: &StoreError) -> Result<(Self, SetAside), StoreError> {
+        let Self { path, open } = self;
+        drop(open);
+        let set_aside = SetAside::rename(&path, why.to_string())?;
+        let open = RwLock::new(Some(Opened::open(&path)?));
+        Ok((Self { path, open }, set_aside))
+    }
+
+    /// Writes a batch, as a whole or not at all, and hands it to the operating system.
+    /// After an error it can be committed again; with a full disk that works as soon as
+    /// there is room.
+    pub fn commit(&self, batch: &Batch) -> Result<(), StoreError> {
+        let mut guard = self.open.write();
+        if let Some(open) = &*guard {
+            let result = open.commit(batch);
+            if result.is_ok() {
+                return result;
+            }
+            // The database takes nothing more in after a failed write, in the
+            // background or here. Its journal is sound: it is opened again, which tells
+            // a full disk from anything else. A batch may so be written twice, which
+            // changes nothing.
+            *guard = None;
+        }
+        let open = Opened::open(&self.path)?;
+        open.commit(batch)?;
+        *guard = Some(open);
+        Ok(())
+    }
+
+    /// Brings everything committed so far to the disk.
+    pub fn sync(&self) -> Result<(), StoreError> {
+        let mut guard = self.open.write();
+        let Some(open) = &*guard else {
+            return Ok(());
+        };
+        let result = open.database.persist(PersistMode::SyncAll);
+        if result.is_err() {
+            *guard = None;
+        }
+        result.map_err(StoreError::of(&self.path))
+    }
+
+    /// The disk that it takes.
+    pub fn used_bytes(&self) -> u64 {
+        let open = self.open.read();
+        let used = open
+            .as_ref()
+            .and_then(|open| open.database.disk_space().ok());
+        used.unwrap_or(0)
+    }
+}
+
+impl Opened {
+    fn open(path: &Path) -> Result<Self, StoreError> {
+        fs::create_dir_all(path).map_err(StoreError::io(path))?;
+        let (database, tables) = guarded(path, || {
+            let database = Database::builder(path)
+                .cache_size(tables::CACHE_BYTES)
+                .max_journaling_size(tables::JOURNAL_BYTES)
+                .worker_threads(1)
+                .open()?;
+            let tables = Tables::open(&database)?;
+            Ok((database, tables))
+        })?;
+        let path = path.to_owned();
+        Ok(Self {
+            path,
+            database,
+            tables,
+        })
+    }
+
+    fn commit(&self, batch: &Batch) -> Result<(), StoreError> {
+        let mut writes = self.database.batch().durability(Some(PersistMode::Buffer));
+        batch.write_to(&self.tables, &mut writes);
+        writes.commit().map_err(StoreError::of(&self.path))
+    }
+}

@@ -1,0 +1,60 @@
+//! Where everything is kept, and by which key.
+//!
+//! | table | key | value |
+//! |---|---|---|
+//! | `done` | site (8), URL fingerprint (8) | nothing |
+//! | `queue` | site (8), sequence (8) | URL record |
+//! | `site` | host name | site record |
+//! | `content` | content fingerprint (16) | claim |
+//! | `outbox` | sequence (8) | URL record |
+//! | `totals` | a word | counters, or the archive's position |
+//!
+//! Numbers are big-endian, so that their order is the order of the keys.
+
+use fjall::{Database, Keyspace, KeyspaceCreateOptions};
+
+/// Blocks of the tables that are kept in memory.
+pub(super) const CACHE_BYTES: u64 = 8 << 20;
+/// The journal is read at start, so it is kept as short as the database allows.
+pub(super) const JOURNAL_BYTES: u64 = 64 << 20;
+/// Each table collects so much in memory before it writes a file.
+const WAITING_BYTES: u64 = 4 << 20;
+
+pub(super) struct Tables {
+    pub done: Keyspace,
+    pub queue: Keyspace,
+    pub site: Keyspace,
+    pub content: Keyspace,
+    pub outbox: Keyspace,
+    pub totals: Keyspace,
+}
+
+/// Keys of `totals`.
+pub(super) const COUNTERS: &[u8] = b"counters";
+pub(super) const ARCHIVE: &[u8] = b"archive";
+
+impl Tables {
+    pub fn open(database: &Database) -> fjall::Result<Self> {
+        let options = || KeyspaceCreateOptions::default().max_memtable_size(WAITING_BYTES);
+        let table = |name| database.keyspace(name, options);
+        Ok(Self {
+            done: table("done")?,
+            queue: table("queue")?,
+            site: table("site")?,
+            content: table("content")?,
+            outbox: table("outbox")?,
+            totals: table("totals")?,
+        })
+    }
+}
+
+/// A key of two numbers.
+pub(super) fn pair(first: u64, second: u64) -> [u8; 16] {
+    (u128::from(first) << 64 | u128::from(second)).to_be_bytes()
+}
+
+/// The two numbers of a key.
+pub(super) fn parts(key: &[u8]) -> Option<(u64, u64)> {
+    let both = u128::from_be_bytes(key.try_into().ok()?);
+    Some(((both >> 64) as u64, both as u64))
+}

@@ -1,0 +1,260 @@
+//! The store as a whole. That it survives being killed is tested in `tests/it/store.rs`.
+
+use std::fs;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::archive::Position;
+use crate::distribution::Key;
+use crate::fingerprint::ContentFingerprint;
+
+fn open(folder: &Path) -> (DataFolder, Store) {
+    let data = DataFolder::open(folder).unwrap();
+    let (store, set_aside) = Store::open(&data).unwrap();
+    assert_eq!(set_aside, None);
+    (data, store)
+}
+
+fn filled() -> Batch {
+    let mut batch = Batch::new();
+    batch.url_done(Key(1), 10);
+    batch.url_done(Key(2), 20);
+    batch.url_done(Key(2), u64::MAX);
+    for sequence in 0..100 {
+        batch.queue_push(Key(2), sequence, format!("url {sequence}").as_bytes());
+    }
+    batch.queue_push(Key(1), 7, b"seven");
+    batch.queue_push(Key(3), 0, b"zero");
+    batch.queue_pop(Key(2), 40);
+    batch.site_record("example.org", b"all of it");
+    batch.content(ContentFingerprint([5; 16]), b"claim");
+    batch.outbox_put(300, b"later");
+    batch.outbox_put(2, b"first");
+    batch.counters(b"42");
+    batch.archive_position(&Position {
+        file: "peercrawl-000001-x".into(),
+        offset: 1 << 40,
+    });
+    batch
+}
+
+#[test]
+fn everything_is_read_back_in_order() {
+    let folder = TempDir::new().unwrap();
+    for is_reopened in [false, true] {
+        let (_data, store) = open(folder.path());
+        if !is_reopened {
+            assert_eq!(store.counters().unwrap(), None);
+            assert_eq!(store.archive_position().unwrap(), None);
+            store.commit(&filled()).unwrap();
+            store.sync().unwrap();
+        }
+        let mut done = Vec::new();
+        store
+            .for_each_done(|site, url| done.push((site.0, url)))
+            .unwrap();
+        assert_eq!(done, [(1, 10), (2, 20), (2, u64::MAX)]);
+        assert_eq!(store.done_of(Key(2)).unwrap(), [20, u64::MAX]);
+        let segment = store.queue_segment(Key(2), 38, 3).unwrap();
+        let numbers: Vec<u64> = segment.iter().map(|(sequence, _)| *sequence).collect();
+        assert_eq!(numbers, [38, 39, 41]);
+        assert_eq!(segment[2].1, b"url 41");
+        assert_eq!(store.queue_segment(Key(2), 98, 10).unwrap().len(), 2);
+        assert_eq!(store.queue_segment(Key(2), 0, 0).unwrap(), []);
+        let mut queued = Vec::new();
+        store
+            .for_each_queued(|site, sequence, _| queued.push((site.0, sequence)))
+            .unwrap();
+        assert_eq!(queued.len(), 101);
+        assert!(queued.is_sorted());
+        let mut sites = Vec::new();
+        let each = |host: &str, record: &[u8]| sites.push((host.to_owned(), record.to_vec()));
+        store.for_each_site(each).unwrap();
+        assert_eq!(sites, [("example.org".to_owned(), b"all of it".to_vec())]);
+        assert_eq!(store.site("example.org").unwrap().unwrap(), b"all of it");
+        assert_eq!(
+            store.content(ContentFingerprint([5; 16])).unwrap().unwrap(),
+            b"claim"
+        );
+        let mut seen = 0;
+        store.for_each_content(|_, _| seen += 1).unwrap();
+        assert_eq!(seen, 1);
+        let mut outbox = Vec::new();
+        store
+            .for_each_in_outbox(|sequence, _| outbox.push(sequence))
+            .unwrap();
+        assert_eq!(outbox, [2, 300]);
+        assert_eq!(store.counters().unwrap().unwrap(), b"42");
+        assert_eq!(store.archive_position().unwrap().unwrap().offset, 1 << 40);
+        assert!(store.used_bytes() > 0);
+    }
+}
+
+#[test]
+fn what_is_removed_is_gone() {
+    let folder = TempDir::new().unwrap();
+    let (_data, store) = open(folder.path());
+    store.commit(&filled()).unwrap();
+    let mut batch = Batch::new();
+    batch.url_in_record(Key(2), 20);
+    batch.site_remove("example.org");
+    batch.content_remove(ContentFingerprint([5; 16]));
+    batch.outbox_remove(2);
+    batch.queue_pop(Key(1), 7);
+    // Put and taken away in one batch: the later change counts.
+    batch.queue_push(Key(9), 1, b"x");
+    batch.queue_pop(Key(9), 1);
+    batch.outbox_remove(5);
+    batch.outbox_put(5, b"y");
+    store.commit(&batch).unwrap();
+    assert_eq!(store.done_of(Key(2)).unwrap(), [u64::MAX]);
+    assert_eq!(store.site("example.org").unwrap(), None);
+    assert_eq!(store.content(ContentFingerprint([5; 16])).unwrap(), None);
+    assert_eq!(store.queue_segment(Key(1), 0, 9).unwrap(), []);
+    assert_eq!(store.queue_segment(Key(9), 0, 9).unwrap(), []);
+    let mut outbox = Vec::new();
+    store
+        .for_each_in_outbox(|sequence, _| outbox.push(sequence))
+        .unwrap();
+    assert_eq!(outbox, [5, 300]);
+}
+
+#[test]
+fn a_store_that_cannot_be_read_is_set_aside_and_named() {
+    let folder = TempDir::new().unwrap();
+    for round in 1..3 {
+        let (data, store) = open(folder.path());
+        store.commit(&filled()).unwrap();
+        drop((data, store));
+        fs::write(folder.path().join("state/keyspaces/1/current"), b"nonsense").unwrap();
+        let data = DataFolder::open(folder.path()).unwrap();
+        let (store, set_aside) = Store::open(&data).unwrap();
+        let set_aside = set_aside.unwrap();
+        assert!(
+            set_aside.now.ends_with(format!("state.damaged-{round}")),
+            "{set_aside}"
+        );
+        assert!(
+            set_aside.now.join("keyspaces").exists(),
+            "nothing is deleted"
+        );
+        assert_eq!(store.counters().unwrap(), None);
+        store.commit(&filled()).unwrap();
+    }
+}
+
+fn files(folder: &Path) -> Vec<std::path::PathBuf> {
+    let items = fs::read_dir(folder)
+        .unwrap()
+        .map(|item| item.unwrap().path());
+    let mut files: Vec<_> = items
+        .flat_map(|path| match path.is_dir() {
+            true => files(&path),
+            false => vec![path],
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+/// Reads everything there is.
+fn read_all(store: &Store) -> Result<u64, StoreError> {
+    let mut count = 0;
+    store.for_each_done(|_, _| count += 1)?;
+    store.for_each_queued(|_, _, _| count += 1)?;
+    store.for_each_site(|_, _| count += 1)?;
+    store.for_each_content(|_, _| count += 1)?;
+    store.for_each_in_outbox(|_, _| count += 1)?;
+    store.counters()?;
+    store.archive_position()?;
+    Ok(count)
+}
+
+/// A store that has both a journal and tables, and is then damaged in one place after
+/// another: it opens, or is set aside, or says what it cannot read.
+#[test]
+fn no_damage_brings_the_program_down() {
+    let whole = TempDir::new().unwrap();
+    let (data, store) = open(whole.path());
+    store.commit(&filled()).unwrap();
+    let flushed = store.open.read().as_ref().map(|open| {
+        open.tables.queue.rotate_memtable_and_wait()?;
+        open.tables.done.rotate_memtable_and_wait()
+    });
+    flushed.unwrap().unwrap();
+    store.commit(&filled()).unwrap();
+    let count = read_all(&store).unwrap();
+    drop((data, store));
+    let state = whole.path().join("state");
+    for (number, file) in files(&state).iter().enumerate() {
+        // The journal is mostly empty room.
+        let most = 4_000;
+        let length = (fs::metadata(file).unwrap().len() as usize).min(most);
+        if length == 0 {
+            continue;
+        }
+        for place in [length * (number % 5) / 5, length - 1] {
+            let folder = TempDir::new().unwrap();
+            for from in files(whole.path()) {
+                let to = folder.path().join(from.strip_prefix(whole.path()).unwrap());
+                fs::create_dir_all(to.parent().unwrap()).unwrap();
+                let mut start = fs::read(from).unwrap();
+                start.truncate(1 << 20);
+                fs::write(to, start).unwrap();
+            }
+            let victim = folder.path().join(file.strip_prefix(whole.path()).unwrap());
+            let mut bytes = fs::read(&victim).unwrap();
+            bytes[place] ^= 0x41;
+            fs::write(&victim, bytes).unwrap();
+            let data = DataFolder::open(folder.path()).unwrap();
+            let (store, set_aside) = Store::open(&data).unwrap();
+            let store = match read_all(&store) {
+                Ok(read) => {
+                    assert!(read <= count, "{number} {place}");
+                    store
+                }
+                Err(why @ StoreError::Damaged(..)) => {
+                    assert_eq!(set_aside, None);
+                    store.set_aside(&why).unwrap().0
+                }
+                Err(other) => panic!("{} at {place}: {other}", file.display()),
+            };
+            store.commit(&filled()).unwrap();
+            assert_eq!(store.counters().unwrap().unwrap(), b"42");
+        }
+    }
+}
+
+#[test]
+fn damage_that_shows_later_is_set_aside_too() {
+    let folder = TempDir::new().unwrap();
+    let (_data, store) = open(folder.path());
+    store.commit(&filled()).unwrap();
+    let why = StoreError::Damaged(folder.path().join("state"), "test".into());
+    let (store, set_aside) = store.set_aside(&why).unwrap();
+    assert!(set_aside.now.exists());
+    assert_eq!(store.counters().unwrap(), None);
+    store.commit(&filled()).unwrap();
+}
+
+#[test]
+fn a_full_disk_is_told_from_other_errors() {
+    use std::io::{Error, ErrorKind};
+    let path = Path::new("x");
+    for kind in [ErrorKind::StorageFull, ErrorKind::QuotaExceeded] {
+        let plain = StoreError::of(path)(fjall::Error::Io(Error::from(kind)));
+        assert!(matches!(plain, StoreError::DiskFull(_)), "{plain}");
+        let deep = fjall::Error::Storage(fjall::LsmError::Io(Error::from(kind)));
+        assert!(matches!(
+            StoreError::of(path)(deep),
+            StoreError::DiskFull(_)
+        ));
+    }
+    let other = StoreError::of(path)(fjall::Error::Io(Error::from(ErrorKind::PermissionDenied)));
+    assert!(
+        matches!(other, StoreError::Io(..)),
+        "no reason to set anything aside"
+    );
+}

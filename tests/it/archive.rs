@@ -1,0 +1,139 @@
+//! An archive as a crawl writes it. The files stay under the build's own folder, where
+//! `.ci/warcio-check` holds them against the world's tools.
+
+// The helpers of tests are tests too.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
+
+use std::fs;
+use std::path::PathBuf;
+
+use peercrawl::archive::{
+    DiskLimit, Exchange, Original, Reader, RecordBuilder, Response, Settings, Truncated, Writer,
+};
+
+const START_MS: u64 = 1_794_803_786_123;
+
+/// Real pages in the dresses that servers send them in, and what comes with it.
+fn answers() -> Vec<(String, Vec<u8>, Option<Truncated>)> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../shared/data/pages");
+    let mut paths: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|e| e.unwrap().path())
+        .collect();
+    paths.sort();
+    let mut answers = Vec::new();
+    for (number, path) in paths.iter().enumerate() {
+        let page = fs::read(path).unwrap();
+        let url = format!(
+            "https://www.h{}.example.org/Page/{number}?b=2&a=1",
+            number % 7
+        );
+        let head = "HTTP/1.1 200 OK\r\nServer: x\r\ncontent-type: text/html; charset=utf-8\r\n";
+        let answer = match number % 4 {
+            0 => [
+                format!("{head}Content-Length: {}\r\n\r\n", page.len()).as_bytes(),
+                &page,
+            ]
+            .concat(),
+            1 => {
+                let mut answer = format!("{head}Transfer-Encoding: chunked\r\n\r\n").into_bytes();
+                for chunk in page.chunks(5_000) {
+                    answer.extend(format!("{:x}\r\n", chunk.len()).bytes());
+                    answer.extend(chunk);
+                    answer.extend(b"\r\n");
+                }
+                answer.extend(b"0\r\n\r\n");
+                answer
+            }
+            2 => {
+                let mut gzip = flate2::write::GzEncoder::new(Vec::new(), Default::default());
+                std::io::Write::write_all(&mut gzip, &page).unwrap();
+                let head = format!("{head}Content-Encoding: gzip\r\n\r\n").into_bytes();
+                [head, gzip.finish().unwrap()].concat()
+            }
+            _ => [
+                b"HTTP/1.0 404 Not Found\r\nX-Odd:  spaces  \r\n\r\n",
+                &page[..],
+            ]
+            .concat(),
+        };
+        answers.push((url, answer, None));
+    }
+    let start = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nthe first half";
+    answers.push((
+        "http://cut.example/".into(),
+        start.to_vec(),
+        Some(Truncated::Disconnect),
+    ));
+    let nothing = b"HTTP/1.1 301 Moved\r\nLocation: /\r\n\r\n";
+    answers.push((
+        "http://127.0.0.1:8080/%C3%A9?x".into(),
+        nothing.to_vec(),
+        None,
+    ));
+    answers
+}
+
+#[test]
+fn an_archive_gives_back_what_servers_sent() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("archive");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).unwrap();
+    }
+    let settings = Settings {
+        folder: folder.clone(),
+        file_bytes: 300_000,
+        info: vec![
+            ("software".into(), "peercrawl".into()),
+            ("format".into(), "WARC File Format 1.1".into()),
+        ],
+        limit: DiskLimit::NONE,
+    };
+    let (mut writer, incidents) = Writer::open(settings, None).unwrap();
+    assert_eq!(incidents, []);
+    let mut builder = RecordBuilder::new();
+    let answers = answers();
+    for (number, (url, answer, truncated)) in answers.iter().enumerate() {
+        let at_ms = START_MS + 10 * number as u64;
+        let mut exchange = Exchange {
+            url,
+            at_ms,
+            address: Some("127.0.0.1".parse().unwrap()),
+            request: b"GET / HTTP/1.1\r\nhost: example.org\r\n\r\n",
+            response: Response::new(answer),
+            truncated: *truncated,
+            unique: &number.to_le_bytes(),
+        };
+        let mut prepared = builder.exchange(&exchange, None);
+        let links = ["http://a.example/", "http://b.example/"];
+        let unique = number.to_le_bytes();
+        prepared.join(builder.links(url, at_ms, exchange.response_id(), &unique, links));
+        writer.append(prepared, at_ms).unwrap();
+        // The same again from a mirror.
+        let mirror = format!("{url}mirror");
+        let original = Original {
+            url: url.clone(),
+            at_ms,
+            payload_digest: exchange.response.payload_digest(),
+        };
+        let unique = [1, number as u8];
+        exchange.url = &mirror;
+        exchange.unique = &unique;
+        writer
+            .append(builder.exchange(&exchange, Some(&original)), at_ms)
+            .unwrap();
+    }
+    writer.complete().unwrap();
+
+    let reader = Reader::new(&folder);
+    let verified = reader.verify().unwrap();
+    assert_eq!(verified.problems, []);
+    assert_eq!(verified.pages, 2 * answers.len() as u64);
+    assert!(verified.files > 2, "{verified:?}");
+    for (url, answer, _) in &answers {
+        assert_eq!(reader.get(url).unwrap().unwrap().record.block, *answer);
+        let mirror = reader.get(&format!("{url}mirror")).unwrap().unwrap();
+        assert!(mirror.entry.is_revisit());
+        assert_eq!(mirror.original.unwrap().block, *answer);
+    }
+}
