@@ -64,6 +64,9 @@ pub struct Graph<'a> {
     pub value: fn(&Sample) -> f32,
     /// How a value is written.
     pub write: fn(f64) -> String,
+    /// How many of the values make one of what is written: the scale has round numbers
+    /// of those.
+    pub unit: f64,
     /// The limit, in the unit of the values.
     pub limit: Option<f64>,
     /// The value now.
@@ -106,7 +109,10 @@ pub fn graph_ui(ui: &mut Ui, graph: &Graph<'_>, graphs: &Graphs, span: Span, clo
     let from = samples.partition_point(|sample| clock.secs(sample.at_ms) < end - secs - step_secs);
     let lines = unbroken(&samples[from..], graph.value, clock, step_secs);
     let highest = lines.iter().flatten().map(|at| at[1]).fold(0.0, f64::max);
-    let top = round_up(highest.max(graph.limit.unwrap_or(0.0)).max(graph.least_top) * 1.1);
+    let limit = graph.limit.unwrap_or(0.0);
+    // A little room above the line.
+    let highest = (highest * 1.05).max(limit * 1.1).max(graph.least_top);
+    let top = round_up(highest / graph.unit) * graph.unit;
 
     let plot = Plot::new(graph.name)
         .height(graph.height)
@@ -190,15 +196,16 @@ fn unbroken(
     lines
 }
 
-/// The next of 1, 2, 3, 5 times a power of ten: the scale seldom changes.
+/// The next of a few numbers times a power of ten: the scale seldom changes.
 fn round_up(number: f64) -> f64 {
     let ten = 10_f64.powf(number.max(1e-9).log10().floor());
-    for factor in [1.0, 1.5, 2.0, 3.0, 5.0, 7.5] {
+    // All of them have thirds that are short to write.
+    for factor in [1.2, 1.5, 1.8, 2.4, 3.0, 4.5, 6.0, 7.5, 9.0] {
         if number <= factor * ten {
             return factor * ten;
         }
     }
-    10.0 * ten
+    12.0 * ten
 }
 
 fn marks(input: GridInput, step_secs: f64) -> Vec<GridMark> {
@@ -280,8 +287,8 @@ mod tests {
     #[test]
     fn the_scale_grows_in_few_steps() {
         assert_eq!(round_up(256.0 * 1.1), 300.0);
-        assert_eq!(round_up(99.0), 100.0);
-        assert_eq!(round_up(0.4), 0.5);
-        assert_eq!(round_up(8.0), 10.0);
+        assert_eq!(round_up(99.0), 120.0);
+        assert_eq!(round_up(8.0), 9.0);
+        assert_eq!(round_up(1.0), 1.2);
     }
 }

@@ -28,7 +28,8 @@ pub fn card_ui<R>(ui: &mut Ui, add: impl FnOnce(&mut Ui) -> R) -> R {
     theme::card(ui)
         .show(ui, |ui| {
             ui.set_width(ui.available_width());
-            add(ui)
+            // Columns stretch their lines to the full width, which looks odd in text.
+            ui.vertical(add).inner
         })
         .inner
 }
@@ -77,7 +78,12 @@ pub fn button(text: &str) -> Button<'_> {
 
 /// A button of a table's row. All rows have the same word on it; the label tells them apart.
 pub fn row_button_ui(ui: &mut Ui, text: &str, label: &str) -> Response {
-    let response = ui.add(Button::new(RichText::new(text).small()).small());
+    let response = ui
+        .scope(|ui| {
+            ui.spacing_mut().button_padding.x = 6.0;
+            ui.add(Button::new(RichText::new(text).small()).small())
+        })
+        .inner;
     let enabled = ui.is_enabled();
     response.widget_info(|| WidgetInfo::labeled(WidgetType::Button, enabled, label));
     response.on_hover_text(label)
@@ -115,9 +121,9 @@ pub fn search_field_ui(ui: &mut Ui, name: &str, text: &mut String, width: f32) -
 }
 
 /// A number that may be 0 for "no limit". Gives the new value once it has changed.
-pub fn limit_field_ui(ui: &mut Ui, name: &str, value: u32, unit: &str) -> Option<u32> {
+pub fn limit_field_ui(ui: &mut Ui, name: &str, value: u32, unit: &str, tip: &str) -> Option<u32> {
     let mut changed = value;
-    let label = ui.label(name);
+    let label = ui.label(name).on_hover_text(tip);
     let unit_after = format!(" {unit}");
     let response = ui
         .add_sized(
@@ -134,7 +140,7 @@ pub fn limit_field_ui(ui: &mut Ui, name: &str, value: u32, unit: &str) -> Option
                 .custom_parser(parse_limit),
         )
         .labelled_by(label.id)
-        .on_hover_text("Drag, or click and type. 0 means no limit.");
+        .on_hover_text(format!("{tip}. Drag, or click and type. 0 means no limit."));
     (response.changed() && changed != value).then_some(changed)
 }
 
@@ -164,7 +170,7 @@ pub fn number_ui(ui: &mut Ui, text: String, exact: Option<String>) {
 
 /// Text of a fixed width, to the right, so that its neighbours stay where they are.
 pub fn fixed_ui(ui: &mut Ui, width: f32, text: RichText, exact: String) {
-    let size = vec2(width, theme::CONTROL_HEIGHT);
+    let size = vec2(width, ui.spacing().interact_size.y);
     ui.allocate_ui_with_layout(size, Layout::right_to_left(Align::Center), |ui| {
         ui.set_min_size(size);
         ui.add(Label::new(text).extend()).on_hover_text(exact);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use eframe::egui::{Button, RichText, Ui, WidgetInfo, WidgetType};
+use eframe::egui::{Align, Button, Layout, RichText, Ui, WidgetInfo, WidgetType};
 
 use crate::command::TableRequest;
 use crate::symbols;
@@ -27,6 +27,16 @@ impl Drawn {
         let range = self.0.unwrap_or(0..1);
         let start = (range.start / STEP).saturating_sub(1) * STEP;
         start..(range.end.div_ceil(STEP) + 1) * STEP
+    }
+}
+
+/// A column's head that does nothing.
+pub fn head_ui(ui: &mut Ui, name: &str, to_the_right: bool) {
+    let text = RichText::new(name).small().strong();
+    if to_the_right {
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| ui.label(text));
+    } else {
+        ui.label(text);
     }
 }
 

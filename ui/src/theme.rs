@@ -24,7 +24,7 @@ pub const CONTROL_RADIUS: u8 = 4;
 /// Height of what can be clicked.
 pub const CONTROL_HEIGHT: f32 = 28.0;
 /// Height of a table's row.
-pub const ROW_HEIGHT: f32 = 24.0;
+pub const ROW_HEIGHT: f32 = 28.0;
 /// Width of the rail.
 pub const RAIL_WIDTH: f32 = 136.0;
 /// Width of a page of text at most: longer lines are hard to read.
@@ -174,7 +174,7 @@ fn visuals(palette: &Palette, theme: Theme) -> Visuals {
     visuals.window_stroke = Stroke::new(1.0, palette.edge);
     visuals.window_corner_radius = CornerRadius::same(CARD_RADIUS);
     visuals.extreme_bg_color = palette.field;
-    visuals.faint_bg_color = palette.background;
+    visuals.faint_bg_color = palette.card;
     visuals.hyperlink_color = palette.accent;
     visuals.warn_fg_color = palette.amber;
     visuals.error_fg_color = palette.red;

@@ -125,7 +125,7 @@ pub fn sentence(model: &Model) -> String {
         format::Local::new(at_ms, model.utc_offset_minutes).clock_or_date(now)
     };
     let peers = match model.rates.peers {
-        0 => "alone".to_owned(),
+        0 => "no peers yet".to_owned(),
         peers => format::counted(peers.into(), "peer", "peers"),
     };
     match &model.state {

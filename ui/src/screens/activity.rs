@@ -9,11 +9,13 @@ use crate::frame::{Scene, shortcuts};
 use crate::model::{Outcome, ResultRow};
 use crate::parts;
 use crate::symbols;
-use crate::table::Drawn;
+use crate::table::{self, Drawn};
 use crate::theme;
 
 /// Rows of the list of what is being fetched now at most; the rest is counted.
 const FETCHING_SHOWN: usize = 4;
+
+const LINE_HEIGHT: f32 = 20.0;
 
 /// Draws it.
 pub fn activity_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
@@ -37,8 +39,9 @@ fn fetching_ui(ui: &mut Ui, scene: &Scene<'_>) {
     let fetching = &scene.model.fetching;
     parts::card_ui(ui, |ui| {
         // Always the same height, or everything below would jump.
-        ui.set_height(20.0 + (FETCHING_SHOWN as f32) * 20.0);
-        ui.spacing_mut().item_spacing.y = 4.0;
+        ui.set_height((FETCHING_SHOWN as f32 + 1.0) * LINE_HEIGHT);
+        ui.spacing_mut().item_spacing.y = 0.0;
+        ui.spacing_mut().interact_size.y = LINE_HEIGHT;
         ui.horizontal(|ui| {
             ui.strong("Fetching now");
             let more = fetching.len().saturating_sub(FETCHING_SHOWN) as u64;
@@ -123,6 +126,7 @@ fn results_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     let results = &scene.model.results;
     let mut drawn = Drawn::default();
     let mut block = None;
+    ui.spacing_mut().item_spacing.y = 0.0;
     TableBuilder::new(ui)
         .id_salt("results")
         .striped(true)
@@ -135,9 +139,7 @@ fn results_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         .column(Column::exact(64.0))
         .header(theme::ROW_HEIGHT, |mut header| {
             for name in ["When", "Result", "Page", "Size", ""] {
-                header.col(|ui| {
-                    ui.label(RichText::new(name).small().strong());
-                });
+                header.col(|ui| table::head_ui(ui, name, name == "Size"));
             }
         })
         .body(|body| {

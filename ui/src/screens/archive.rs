@@ -12,7 +12,7 @@ use crate::frame::{Dialog, Scene, shortcuts};
 use crate::model::{Field, Found, Setting};
 use crate::parts;
 use crate::symbols;
-use crate::table::Drawn;
+use crate::table::{self, Drawn};
 use crate::theme;
 
 /// What the screen remembers.
@@ -162,7 +162,8 @@ fn files_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         return;
     }
     let mut drawn = Drawn::default();
-    let height = FILES_HEIGHT.min((files.total as f32 + 1.0) * (theme::ROW_HEIGHT + theme::GAP));
+    let height = FILES_HEIGHT.min((files.total as f32 + 1.0) * theme::ROW_HEIGHT);
+    ui.spacing_mut().item_spacing.y = 0.0;
     TableBuilder::new(ui)
         .id_salt("files")
         .striped(true)
@@ -173,14 +174,7 @@ fn files_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         .columns(Column::exact(112.0), 2)
         .header(theme::ROW_HEIGHT, |mut header| {
             for name in ["Name", "Pages", "Size", "From", "To"] {
-                header.col(|ui| {
-                    let text = RichText::new(name).small().strong();
-                    if name == "Name" {
-                        ui.label(text);
-                    } else {
-                        ui.with_layout(Layout::right_to_left(Align::Center), |ui| ui.label(text));
-                    }
-                });
+                header.col(|ui| table::head_ui(ui, name, name != "Name"));
             }
         })
         .body(|body| {
@@ -213,7 +207,9 @@ fn files_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
 fn room_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut ArchiveState) {
     let now = scene.draft.get().disk_gb;
     ui.horizontal(|ui| {
-        if let Some(changed) = parts::limit_field_ui(ui, "Disk limit", now, "GB") {
+        if let Some(changed) =
+            parts::limit_field_ui(ui, "Disk limit", now, "GB", "The size of the archive")
+        {
             scene.change(Setting::DiskGb(changed));
         }
         if !scene.model.archive.full {

@@ -111,6 +111,7 @@ fn seeds_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
             "No web site of your own yet. This computer fetches what its peers send.",
         );
     }
+    ui.spacing_mut().item_spacing.y = 0.0;
     let mut remove = None;
     for seed in seeds.iter().take(SEEDS_SHOWN) {
         ui.horizontal(|ui| {
@@ -132,6 +133,7 @@ fn seeds_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
 }
 
 fn scope_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
+    ui.spacing_mut().item_spacing.y = 2.0;
     let now = scene.draft.get().scope;
     let choices = [
         (Scope::Host, "Only the hosts above"),
@@ -193,6 +195,7 @@ fn blocked_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     if blocked.is_empty() {
         parts::weak_ui(ui, "None. Block a site on the Activity or Queues screen.");
     }
+    ui.spacing_mut().item_spacing.y = 0.0;
     let mut unblock = None;
     for host in blocked {
         ui.horizontal(|ui| {

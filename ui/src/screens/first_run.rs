@@ -73,7 +73,6 @@ pub fn first_run_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut FirstRunStat
                 if !first_run.has_crawl {
                     parts::titled_card_ui(ui, "Begin with", |ui| begin_ui(ui, scene, state));
                 }
-                answers_ui(ui, scene, state, first_run.has_crawl);
             },
         );
     });
@@ -88,7 +87,13 @@ fn limits_ui(ui: &mut Ui, scene: &Scene<'_>, state: &mut FirstRunState, memory_m
     for change in &state.changes {
         settings.apply(change);
     }
-    for change in numbers_grid_ui(ui, &settings, FIRST_LIMITS) {
+    let (left, right) = FIRST_LIMITS.split_at(FIRST_LIMITS.len() / 2);
+    let changes = ui.columns(2, |columns| {
+        let mut changes = numbers_grid_ui(&mut columns[0], &settings, left);
+        changes.extend(numbers_grid_ui(&mut columns[1], &settings, right));
+        changes
+    });
+    for change in changes {
         // The last word on a setting counts.
         let kind = std::mem::discriminant(&change);
         state
@@ -105,6 +110,7 @@ fn limits_ui(ui: &mut Ui, scene: &Scene<'_>, state: &mut FirstRunState, memory_m
 }
 
 fn begin_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut FirstRunState) {
+    ui.spacing_mut().item_spacing.y = 4.0;
     let choices = [
         (With::Site, "A web site"),
         (With::JoinFile, "A join file from a friend"),
@@ -172,8 +178,17 @@ fn problems_ui(ui: &mut Ui, scene: &Scene<'_>, field: Field, incomplete: bool, m
     }
 }
 
-fn answers_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut FirstRunState, has_crawl: bool) {
+/// The two answers, which stay in sight however small the window is.
+pub fn answers_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut FirstRunState) {
+    let has_crawl = scene
+        .model
+        .first_run
+        .as_ref()
+        .is_some_and(|first_run| first_run.has_crawl);
+    // In line with the page above.
+    let margin = (ui.available_width() - theme::TEXT_WIDTH).max(0.0) / 2.0;
     ui.horizontal(|ui| {
+        ui.add_space(margin);
         if ui
             .add(parts::primary_button(ui, "Start crawling"))
             .clicked()

@@ -142,11 +142,10 @@ pub fn numbers_grid_ui(ui: &mut Ui, settings: &Settings, limits: &[Limit]) -> Ve
     grid.show(ui, |ui| {
         for limit in limits {
             let value = (limit.get)(settings);
-            if let Some(changed) = parts::limit_field_ui(ui, limit.name, value, limit.unit) {
+            let (name, unit, tip) = (limit.name, limit.unit, limit.tip);
+            if let Some(changed) = parts::limit_field_ui(ui, name, value, unit, tip) {
                 changes.push((limit.set)(changed));
             }
-            ui.end_row();
-            parts::weak_ui(ui, limit.tip);
             ui.end_row();
         }
     });
@@ -178,6 +177,7 @@ fn sensed_ui(
 }
 
 fn pauses_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
+    ui.spacing_mut().item_spacing.y = 2.0;
     let settings = scene.draft.get().clone();
     let abilities = scene.model.abilities;
     sensed_ui(
@@ -257,39 +257,47 @@ fn window_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         (ThemeChoice::Light, "Light"),
         (ThemeChoice::Dark, "Dark"),
     ];
-    choice_ui(ui, scene, "Theme", settings.theme, &themes, Setting::Theme);
     let closings = [
         (OnClose::Ask, "Ask"),
         (OnClose::KeepCrawling, "Keep crawling"),
         (OnClose::Quit, "Stop and quit"),
     ];
-    let name = "Closing the window";
-    choice_ui(
-        ui,
-        scene,
-        name,
-        settings.on_close,
-        &closings,
-        Setting::OnClose,
-    );
-    ui.horizontal(|ui| {
-        let mut percent = settings.text_percent;
-        let label = ui.label("Text size");
-        let field = DragValue::new(&mut percent)
-            .range(shortcuts::TEXT_PERCENT)
-            // In steps, or everything would move away under the pointer.
-            .speed(0.0)
-            .suffix(" %")
-            .update_while_editing(false);
-        let response = ui
-            .add_sized(vec2(72.0, theme::CONTROL_HEIGHT), field)
-            .labelled_by(label.id);
-        if response.changed() && percent != settings.text_percent {
-            scene.change(Setting::TextPercent(percent));
-        }
+    Grid::new("window").num_columns(2).show(ui, |ui| {
+        choice_ui(ui, scene, "Theme", settings.theme, &themes, Setting::Theme);
+        ui.end_row();
+        let name = "Closing the window";
+        choice_ui(
+            ui,
+            scene,
+            name,
+            settings.on_close,
+            &closings,
+            Setting::OnClose,
+        );
+        ui.end_row();
+        text_size_ui(ui, scene, settings.text_percent);
+        ui.end_row();
     });
 }
 
+fn text_size_ui(ui: &mut Ui, scene: &mut Scene<'_>, now: u32) {
+    let mut percent = now;
+    let label = ui.label("Text size");
+    let field = DragValue::new(&mut percent)
+        .range(shortcuts::TEXT_PERCENT)
+        // Typed, not dragged: everything would move away under the pointer.
+        .speed(0.0)
+        .suffix(" %")
+        .update_while_editing(false);
+    let response = ui
+        .add_sized(vec2(72.0, theme::CONTROL_HEIGHT), field)
+        .labelled_by(label.id);
+    if response.changed() && percent != now {
+        scene.change(Setting::TextPercent(percent));
+    }
+}
+
+/// A name and the choices; the caller puts the two side by side.
 fn choice_ui<T: Copy + PartialEq>(
     ui: &mut Ui,
     scene: &mut Scene<'_>,
@@ -298,20 +306,20 @@ fn choice_ui<T: Copy + PartialEq>(
     choices: &[(T, &str)],
     set: fn(T) -> Setting,
 ) {
-    ui.horizontal(|ui| {
-        let label = ui.label(name);
-        let shown = choices.iter().find(|(value, _)| *value == now);
-        let combo = ComboBox::from_id_salt(name)
-            .selected_text(shown.map_or("", |(_, words)| words))
-            .truncate()
-            .width(ui.available_width().min(232.0));
-        let response = combo.show_ui(ui, |ui| {
-            for (value, words) in choices {
-                if ui.selectable_label(*value == now, *words).clicked() && *value != now {
-                    scene.change(set(*value));
-                }
+    let label = ui.label(name);
+    let shown = choices.iter().find(|(value, _)| *value == now);
+    let combo = ComboBox::from_id_salt(name)
+        .selected_text(shown.map_or("", |(_, words)| words))
+        .truncate()
+        .width(CHOICE_WIDTH);
+    let response = combo.show_ui(ui, |ui| {
+        for (value, words) in choices {
+            if ui.selectable_label(*value == now, *words).clicked() && *value != now {
+                scene.change(set(*value));
             }
-        });
-        response.response.labelled_by(label.id);
+        }
     });
+    response.response.labelled_by(label.id);
 }
+
+const CHOICE_WIDTH: f32 = 176.0;

@@ -61,6 +61,7 @@ pub fn log_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
 fn rows_ui(ui: &mut Ui, scene: &Scene<'_>) {
     let palette = theme::palette(ui);
     let log = &scene.model.log;
+    ui.spacing_mut().item_spacing.y = 0.0;
     TableBuilder::new(ui)
         .id_salt("log")
         .striped(true)

@@ -17,10 +17,11 @@ mod queues;
 mod ring;
 mod schedule;
 
-use eframe::egui::{ScrollArea, Ui};
+use eframe::egui::{Frame, Panel, ScrollArea, Ui};
 
 use crate::command::Screen;
 use crate::frame::Scene;
+use crate::theme;
 
 /// What the screens remember.
 #[derive(Default)]
@@ -55,8 +56,16 @@ pub fn screen_ui(ui: &mut Ui, scene: &mut Scene<'_>, screens: &mut Screens) {
 
 /// Draws what must be answered before anything else is shown.
 pub fn before_all_ui(ui: &mut Ui, scene: &mut Scene<'_>, screens: &mut Screens) {
+    let asks_to_join = scene.model.crawl.offer.is_some();
+    if !asks_to_join {
+        Panel::bottom("answers")
+            .frame(Frame::new().inner_margin(theme::GAP))
+            .show(ui, |ui| {
+                first_run::answers_ui(ui, scene, &mut screens.first_run)
+            });
+    }
     scroll_ui(ui, "before all", |ui| {
-        if scene.model.crawl.offer.is_some() {
+        if asks_to_join {
             join::offer_ui(ui, scene);
         } else {
             first_run::first_run_ui(ui, scene, &mut screens.first_run);

@@ -136,6 +136,7 @@ fn table_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     let peers = &scene.model.peers;
     let request = &mut scene.view.peers;
     let mut drawn = Drawn::default();
+    ui.spacing_mut().item_spacing.y = 0.0;
     TableBuilder::new(ui)
         .id_salt("peers")
         .striped(true)

@@ -16,12 +16,17 @@ pub struct OverviewState {
     span: Span,
 }
 
-const LARGE_GRAPH: f32 = 128.0;
+/// Heights in the smallest window; what a larger one has more is shared out.
+const LARGE_GRAPH: f32 = 112.0;
 const SMALL_GRAPH: f32 = 80.0;
-const TOTAL_HEIGHT: f32 = 84.0;
+const TOTAL_HEIGHT: f32 = 64.0;
+/// Everything from the first graph to the end of the screen but the graphs.
+const OTHER_HEIGHT: f32 = 284.0;
 
 /// Draws it.
 pub fn overview_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut OverviewState) {
+    // Inside a scroll area all heights are available; the visible one is meant.
+    let screen_height = ui.clip_rect().height();
     ui.horizontal(|ui| {
         parts::heading_ui(ui, "Overview");
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
@@ -37,6 +42,11 @@ pub fn overview_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut OverviewState
     });
     needs_you_ui(ui, scene);
     let span = state.span;
+    let used = ui.min_rect().height();
+    let room = screen_height - used - OTHER_HEIGHT - LARGE_GRAPH - SMALL_GRAPH;
+    let more = room.clamp(0.0, 400.0);
+    let large_height = LARGE_GRAPH + (more * 0.6).floor();
+    let small_height = SMALL_GRAPH + (more * 0.4).floor();
     let rates = scene.model.rates;
     let settings = scene.draft.get().clone();
     let large = [
@@ -44,18 +54,20 @@ pub fn overview_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut OverviewState
             name: "Download",
             value: |sample| sample.download_bytes_per_s,
             write: format::byte_rate,
+            unit: format::KIB,
             limit: limit_bytes(settings.download_now_kib_per_s()),
             now: rates.download_bytes_per_s,
-            height: LARGE_GRAPH,
+            height: large_height,
             least_top: 10.0 * format::KIB,
         },
         Graph {
             name: "Upload",
             value: |sample| sample.upload_bytes_per_s,
             write: format::byte_rate,
+            unit: format::KIB,
             limit: limit_bytes(settings.upload_now_kib_per_s()),
             now: rates.upload_bytes_per_s,
-            height: LARGE_GRAPH,
+            height: large_height,
             least_top: 10.0 * format::KIB,
         },
     ];
@@ -66,27 +78,30 @@ pub fn overview_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut OverviewState
             name: "Pages",
             value: |sample| sample.pages_per_s,
             write: format::page_rate,
+            unit: 1.0,
             limit: (pages_limit > 0.0).then_some(pages_limit),
             now: rates.pages_per_s,
-            height: SMALL_GRAPH,
+            height: small_height,
             least_top: 1.0,
         },
         Graph {
             name: "Waiting",
             value: |sample| sample.waiting_urls,
             write: |number| format!("{} URLs", short_count(number)),
+            unit: 1.0,
             limit: None,
             now: rates.waiting_urls as f64,
-            height: SMALL_GRAPH,
+            height: small_height,
             least_top: 10.0,
         },
         Graph {
             name: "Peers",
             value: |sample| sample.peers,
-            write: |number| format!("{} peers", format::decimal(number)),
+            write: |number| format!("{} peers", format::count(number.round() as u64)),
+            unit: 1.0,
             limit: None,
             now: rates.peers.into(),
-            height: SMALL_GRAPH,
+            height: small_height,
             least_top: 3.0,
         },
     ];

@@ -1,6 +1,6 @@
 //! Queues: the hosts, and what waits for them.
 
-use eframe::egui::{Align, Label, Layout, Ui};
+use eframe::egui::{Align, Label, Layout, Ui, vec2};
 use egui_extras::{Column, TableBuilder};
 
 use crate::command::{Command, HostColumn};
@@ -60,7 +60,7 @@ fn table_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     let mut drawn = Drawn::default();
     let mut toggle = None;
     // Ten columns fit a small window only if they stand close together.
-    ui.spacing_mut().item_spacing.x = 4.0;
+    ui.spacing_mut().item_spacing = vec2(4.0, 0.0);
     TableBuilder::new(ui)
         .id_salt("hosts")
         .striped(true)
@@ -73,7 +73,7 @@ fn table_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         .column(Column::exact(104.0).clip(true))
         .column(Column::exact(60.0))
         .column(Column::exact(52.0))
-        .columns(Column::exact(58.0), 2)
+        .columns(Column::exact(60.0), 2)
         .header(theme::ROW_HEIGHT, |mut header| {
             for (name, column) in COLUMNS {
                 header.col(|ui| {
