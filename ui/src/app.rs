@@ -2,10 +2,11 @@
 //! what the user wants.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use eframe::egui::{
-    CentralPanel, Context, Frame, Margin, Panel, Theme, ThemePreference, Ui, ViewportBuilder,
-    ViewportCommand,
+    CentralPanel, Context, Frame, IconData, Margin, Panel, Theme, ThemePreference, Ui,
+    ViewportBuilder, ViewportCommand, Visuals,
 };
 
 use crate::command::{Command, Screen, ViewRequest};
@@ -19,8 +20,8 @@ use crate::theme;
 /// Where models come from and commands go to. Neither may block: the window waits
 /// for them.
 pub trait Backend {
-    /// The newest model. Whoever makes a new one wakes the window with
-    /// `Context::request_repaint`; the window never asks by itself.
+    /// The newest model. Whoever makes a new one wakes the window ([`Waker`]); the
+    /// window never asks by itself.
     fn latest(&mut self) -> Arc<Model>;
 
     /// Takes a command to be carried out.
@@ -32,33 +33,57 @@ pub const TITLE: &str = "PeerCrawl";
 /// See [`TITLE`].
 pub const APP_ID: &str = "peercrawl";
 
-/// Opens the window and stays until it is closed. `make` gets the context that wakes
-/// the window. The renderer is OpenGL: it works in virtual machines and in software
-/// too, where others often do not.
+/// Wakes the window: there is a new model.
+#[derive(Debug, Clone)]
+pub struct Waker(Context);
+
+impl Waker {
+    /// Has the window drawn once, soon. Can be called from any thread.
+    pub fn wake(&self) {
+        // `request_repaint` draws twice, "to let things settle"; a delay draws once, and
+        // one so short is over at once.
+        self.0.request_repaint_after(Duration::from_millis(1));
+    }
+}
+
+/// How the window opens.
+#[derive(Debug, Clone, Default)]
+pub struct WindowOptions {
+    /// Its icon, as pixels.
+    pub icon: Option<IconData>,
+    /// Its size in points; `None` for the usual one.
+    pub size: Option<[f32; 2]>,
+}
+
+/// Opens the window and stays until it is closed. The renderer is OpenGL: it works in
+/// virtual machines and in software too, where others often do not.
 pub fn run<B: Backend + 'static>(
-    icon: Option<eframe::egui::IconData>,
-    make: impl FnOnce(Context) -> B,
+    window: WindowOptions,
+    make: impl FnOnce(Waker) -> B,
 ) -> eframe::Result {
     let mut viewport = ViewportBuilder::default()
         .with_title(TITLE)
         .with_app_id(APP_ID)
-        .with_inner_size(theme::FIRST_WINDOW)
+        .with_inner_size(window.size.unwrap_or(theme::FIRST_WINDOW))
         .with_min_inner_size(theme::MIN_WINDOW);
-    if let Some(icon) = icon {
+    if let Some(icon) = window.icon {
         viewport = viewport.with_icon(icon);
     }
     let options = eframe::NativeOptions {
         viewport,
         renderer: eframe::Renderer::Glow,
+        // Hides steps in gradients, of which there are none, and costs time on a
+        // processor that has to draw by itself.
+        dithering: false,
         ..eframe::NativeOptions::default()
     };
     eframe::run_native(
         TITLE,
         options,
         Box::new(|creation| {
-            let backend = make(creation.egui_ctx.clone());
-            let app = App::new(&creation.egui_ctx, backend);
-            Ok(Box::new(app.with_system_fonts()))
+            let ctx = &creation.egui_ctx;
+            let backend = make(Waker(ctx.clone()));
+            Ok(Box::new(App::new(ctx, backend).with_system_fonts()))
         }),
     )
 }
@@ -217,6 +242,11 @@ impl<B: Backend> eframe::App for App<B> {
         self.cover_scripts(ctx);
     }
 
+    fn clear_color(&self, visuals: &Visuals) -> [f32; 4] {
+        // The window is cleared anyway: with the background, no panel has to paint it again.
+        visuals.panel_fill.to_normalized_gamma_f32()
+    }
+
     fn ui(&mut self, ui: &mut Ui, _frame: &mut eframe::Frame) {
         let ctx = ui.ctx().clone();
         let model = Arc::clone(&self.model);
@@ -258,11 +288,7 @@ fn window_ui(ui: &mut Ui, scene: &mut Scene<'_>, screens: &mut Screens) {
     let bar = Frame::new().fill(palette.frame);
     if scene.model.first_run.is_some() || scene.model.crawl.offer.is_some() {
         CentralPanel::default()
-            .frame(
-                Frame::new()
-                    .fill(palette.background)
-                    .inner_margin(theme::SCREEN_MARGIN),
-            )
+            .frame(Frame::new().inner_margin(theme::SCREEN_MARGIN))
             .show(ui, |ui| screens::before_all_ui(ui, scene, screens));
         return;
     }
@@ -276,10 +302,6 @@ fn window_ui(ui: &mut Ui, scene: &mut Scene<'_>, screens: &mut Screens) {
         .resizable(false)
         .show(ui, |ui| rail::rail_ui(ui, scene));
     CentralPanel::default()
-        .frame(
-            Frame::new()
-                .fill(palette.background)
-                .inner_margin(theme::SCREEN_MARGIN),
-        )
+        .frame(Frame::new().inner_margin(theme::SCREEN_MARGIN))
         .show(ui, |ui| screens::screen_ui(ui, scene, screens));
 }

@@ -123,6 +123,7 @@ pub fn graph_ui(ui: &mut Ui, graph: &Graph<'_>, graphs: &Graphs, span: Span, clo
         .allow_boxed_zoom(false)
         .allow_double_click_reset(false)
         .show_crosshair(false)
+        .show_background(false)
         .sense(Sense::hover())
         .grid_color(palette.edge)
         .custom_x_axes(vec![time_axis(span, palette.weak)])

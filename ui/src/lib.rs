@@ -31,7 +31,7 @@ pub mod symbols;
 mod table;
 pub mod theme;
 
-pub use app::{App, Backend, run};
+pub use app::{App, Backend, Waker, WindowOptions, run};
 pub use command::Command;
 pub use eframe::egui;
 pub use model::Model;

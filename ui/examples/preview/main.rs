@@ -9,9 +9,8 @@ mod made_up;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use peercrawl_ui::egui::{self, Context};
 use peercrawl_ui::model::{Model, RunState, ThemeChoice};
-use peercrawl_ui::{Backend, Command};
+use peercrawl_ui::{Backend, Command, Waker, WindowOptions};
 
 struct Preview(Arc<Mutex<Arc<Model>>>);
 
@@ -57,13 +56,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ThemeChoice::Light
     };
     let still = has("still");
-    peercrawl_ui::run(None, move |ctx| {
-        if let [width, height] = sizes[..] {
-            ctx.send_viewport_cmd(egui::ViewportCommand::InnerSize([width, height].into()));
-        }
+    let window = WindowOptions {
+        icon: None,
+        size: sizes.first_chunk().copied(),
+    };
+    peercrawl_ui::run(window, move |waker| {
         let shared = Arc::new(Mutex::new(Arc::new(model)));
         if !still {
-            go_on(ctx, Preview(Arc::clone(&shared)));
+            go_on(waker, Preview(Arc::clone(&shared)));
         }
         Preview(shared)
     })?;
@@ -71,7 +71,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// Makes 4 models a second.
-fn go_on(ctx: Context, preview: Preview) {
+fn go_on(waker: Waker, preview: Preview) {
     std::thread::spawn(move || {
         loop {
             std::thread::sleep(Duration::from_millis(250));
@@ -84,7 +84,7 @@ fn go_on(ctx: Context, preview: Preview) {
                     model.graphs = Arc::new(made_up::graphs(model.now_ms));
                 }
             });
-            ctx.request_repaint();
+            waker.wake();
         }
     });
 }

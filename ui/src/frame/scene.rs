@@ -59,6 +59,16 @@ impl Scene<'_> {
             .clock_or_date(self.local(self.model.now_ms))
     }
 
+    /// A time of today as the clock, another one as its date alone.
+    pub fn clock_or_day(&self, at_ms: u64) -> String {
+        let (then, now) = (self.local(at_ms), self.local(self.model.now_ms));
+        if then.date_with_year() == now.date_with_year() {
+            then.clock()
+        } else {
+            then.date()
+        }
+    }
+
     /// The clock for graphs.
     pub fn clock(&self) -> Clock {
         Clock {

@@ -210,8 +210,8 @@ fn quota_ui(ui: &mut Ui, scene: &Scene<'_>) {
     };
     parts::bar_ui(ui, part, color, &format!("{used} of {limit} used"));
     let until = match quota.reached_ms {
-        _ if left == 0 => format!("Goes on {}", scene.clock_or_date(quota.renews_ms)),
-        Some(at_ms) => format!("Reached about {}", scene.clock_or_date(at_ms)),
+        _ if left == 0 => format!("Goes on {}", scene.clock_or_day(quota.renews_ms)),
+        Some(at_ms) => format!("Reached about {}", scene.clock_or_day(at_ms)),
         None => format!("Enough until {}", scene.local(quota.renews_ms).date()),
     };
     parts::weak_ui(ui, until).on_hover_text(format!(
