@@ -29,6 +29,9 @@
 //! Every queue and channel on this way is bounded, and pressure goes upstream. A URL is
 //! outstanding from step 2 to the end of step 6; a crawl is over when none is.
 //!
+//! [`archive`] writes and reads WARC files, and [`store`] keeps state on disk; the engine
+//! does not use them yet.
+//!
 //! [`engine`] wires the blocks and runs their threads, [`config`] is what a user may
 //! change, [`counters`] and [`report`] tell what has been done, and [`demo`] is a web on
 //! this machine to try it all on. Peers are reached through the `Overlay` trait of the

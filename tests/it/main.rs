@@ -6,6 +6,7 @@
     reason = "a panic is how a test fails"
 )]
 
+mod archive;
 mod bad_input;
 mod command_line;
 mod crawling;
@@ -13,6 +14,4 @@ mod crew;
 mod hostile;
 mod links;
 mod sharing;
-mod archive;
-mod links;
 mod store;

@@ -1,4 +1,37 @@
-//! The window: what it draws and what its user wants.
+//! The window: what it draws, and what its user wants.
 //!
-//! This crate will own `Model` (plain data to draw) and `Command` (what the user
-//! wants). It never touches the engine or a socket.
+//! [`Model`] is plain data to draw and [`Command`] is what the user wants. Whoever
+//! owns the engine makes a new model whenever something changed (at most 4 times a
+//! second), wakes the window, and carries out the commands that come back. This
+//! crate never touches the engine or a socket, so every screen can be tested from
+//! a model made up for it.
+//!
+//! ```text
+//!   Backend::latest() ──> Model ──> App::logic ──> App::ui ──┬──> status bar, rail
+//!                                                            └──> one of the screens
+//!   Backend::send()   <── Command <── buttons, fields, shortcuts
+//! ```
+//!
+//! - [`model`], [`command`]: the two types above and what they are made of.
+//! - [`app`]: the window itself; `frame` holds what is around every screen.
+//! - `screens`: one file for each screen.
+//! - [`theme`], [`format`], [`symbols`], `fonts`: how things look and read, said once.
+//! - `parts`, `table`, `graph`: what several screens are built from.
+
+pub mod app;
+pub mod command;
+mod fonts;
+pub mod format;
+mod frame;
+mod graph;
+pub mod model;
+mod parts;
+mod screens;
+pub mod symbols;
+mod table;
+pub mod theme;
+
+pub use app::{App, Backend, Waker, WindowOptions, run};
+pub use command::Command;
+pub use eframe::egui;
+pub use model::Model;

@@ -1,0 +1,307 @@
+//! The window itself: takes models, draws the frame and the current screen, sends
+//! what the user wants.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use eframe::egui::{
+    CentralPanel, Context, Frame, IconData, Margin, Panel, Theme, ThemePreference, Ui,
+    ViewportBuilder, ViewportCommand, Visuals,
+};
+
+use crate::command::{Command, Screen, ViewRequest};
+use crate::fonts::SystemFonts;
+use crate::frame::dialogs::{self, Outlook};
+use crate::frame::{Dialog, Draft, Scene, Toasts, rail, shortcuts, status};
+use crate::model::{Model, OnClose, RunState, ThemeChoice};
+use crate::screens::{self, Screens};
+use crate::theme;
+
+/// Where models come from and commands go to. Neither may block: the window waits
+/// for them.
+pub trait Backend {
+    /// The newest model. Whoever makes a new one wakes the window ([`Waker`]); the
+    /// window never asks by itself.
+    fn latest(&mut self) -> Arc<Model>;
+
+    /// Takes a command to be carried out.
+    fn send(&mut self, command: Command);
+}
+
+/// The window's title and its id, which equals the name of the `.desktop` file.
+pub const TITLE: &str = "PeerCrawl";
+/// See [`TITLE`].
+pub const APP_ID: &str = "peercrawl";
+
+/// Wakes the window: there is a new model.
+#[derive(Debug, Clone)]
+pub struct Waker(Context);
+
+impl Waker {
+    /// Has the window drawn once, soon. Can be called from any thread.
+    pub fn wake(&self) {
+        // `request_repaint` draws twice, "to let things settle"; a delay draws once, and
+        // one so short is over at once.
+        self.0.request_repaint_after(Duration::from_millis(1));
+    }
+}
+
+/// How the window opens.
+#[derive(Debug, Clone, Default)]
+pub struct WindowOptions {
+    /// Its icon, as pixels.
+    pub icon: Option<IconData>,
+    /// Its size in points; `None` for the usual one.
+    pub size: Option<[f32; 2]>,
+}
+
+/// Opens the window and stays until it is closed. The renderer is OpenGL: it works in
+/// virtual machines and in software too, where others often do not.
+pub fn run<B: Backend + 'static>(
+    window: WindowOptions,
+    make: impl FnOnce(Waker) -> B,
+) -> eframe::Result {
+    let mut viewport = ViewportBuilder::default()
+        .with_title(TITLE)
+        .with_app_id(APP_ID)
+        .with_inner_size(window.size.unwrap_or(theme::FIRST_WINDOW))
+        .with_min_inner_size(theme::MIN_WINDOW);
+    if let Some(icon) = window.icon {
+        viewport = viewport.with_icon(icon);
+    }
+    let options = eframe::NativeOptions {
+        viewport,
+        renderer: eframe::Renderer::Glow,
+        // Hides steps in gradients, of which there are none, and costs time on a
+        // processor that has to draw by itself.
+        dithering: false,
+        ..eframe::NativeOptions::default()
+    };
+    eframe::run_native(
+        TITLE,
+        options,
+        Box::new(|creation| {
+            let ctx = &creation.egui_ctx;
+            let backend = make(Waker(ctx.clone()));
+            Ok(Box::new(App::new(ctx, backend).with_system_fonts()))
+        }),
+    )
+}
+
+/// See the module.
+pub struct App<B> {
+    backend: B,
+    model: Arc<Model>,
+    view: ViewRequest,
+    /// What the backend was last told that we need.
+    told: Option<ViewRequest>,
+    draft: Draft,
+    screens: Screens,
+    toasts: Toasts,
+    dialog: Option<Dialog>,
+    /// `None` in tests, where nothing may depend on the machine.
+    fonts: Option<SystemFonts>,
+    /// Once it may close, it does.
+    closing: bool,
+    /// The last `raise_window` that was followed.
+    raised: u64,
+}
+
+impl<B: Backend> App<B> {
+    /// The window's content, for a window that was made already.
+    pub fn new(ctx: &Context, mut backend: B) -> Self {
+        theme::install(ctx);
+        let model = backend.latest();
+        let mut draft = Draft::default();
+        draft.follow(&model.settings, 0.0);
+        Self {
+            raised: model.raise_window,
+            backend,
+            model,
+            view: ViewRequest::default(),
+            told: None,
+            draft,
+            screens: Screens::default(),
+            toasts: Toasts::default(),
+            dialog: None,
+            fonts: None,
+            closing: false,
+        }
+    }
+
+    /// Looks for fonts of the system where the built-in ones lack a script.
+    pub fn with_system_fonts(mut self) -> Self {
+        self.fonts = Some(SystemFonts::default());
+        self
+    }
+
+    /// Where models come from: for tests.
+    pub fn backend(&self) -> &B {
+        &self.backend
+    }
+
+    /// The same, to be changed.
+    pub fn backend_mut(&mut self) -> &mut B {
+        &mut self.backend
+    }
+
+    fn quit(&mut self, ctx: &Context) {
+        self.closing = true;
+        self.backend.send(Command::Quit);
+        ctx.send_viewport_cmd(ViewportCommand::Close);
+    }
+
+    fn hide(&mut self, ctx: &Context) {
+        self.backend.send(Command::Hidden);
+        ctx.send_viewport_cmd(ViewportCommand::Visible(false));
+    }
+
+    /// Closing the window may mean to go on without it.
+    fn answer_close(&mut self, ctx: &Context) {
+        let asked = ctx.input(|input| input.viewport().close_requested());
+        if !asked || self.closing {
+            return;
+        }
+        let idle = matches!(self.model.state, RunState::Stopped);
+        if idle || self.model.first_run.is_some() {
+            self.closing = true;
+            self.backend.send(Command::Quit);
+            return;
+        }
+        match self.draft.get().on_close {
+            OnClose::Quit => {
+                self.closing = true;
+                self.backend.send(Command::Quit);
+            }
+            OnClose::KeepCrawling => {
+                ctx.send_viewport_cmd(ViewportCommand::CancelClose);
+                self.hide(ctx);
+            }
+            OnClose::Ask => {
+                ctx.send_viewport_cmd(ViewportCommand::CancelClose);
+                self.dialog = Some(Dialog::Close { remember: false });
+            }
+        }
+    }
+
+    fn follow_raise(&mut self, ctx: &Context) {
+        if self.model.raise_window > self.raised {
+            self.raised = self.model.raise_window;
+            ctx.send_viewport_cmd(ViewportCommand::Visible(true));
+            ctx.send_viewport_cmd(ViewportCommand::Minimized(false));
+            ctx.send_viewport_cmd(ViewportCommand::Focus);
+        }
+    }
+
+    fn follow_looks(&mut self, ctx: &Context) {
+        let settings = self.draft.get();
+        ctx.set_theme(match settings.theme {
+            ThemeChoice::System => ThemePreference::System,
+            ThemeChoice::Light => ThemePreference::Light,
+            ThemeChoice::Dark => ThemePreference::Dark,
+        });
+        // A system that does not say how it looks is taken for a light one.
+        ctx.options_mut(|options| options.fallback_theme = Theme::Light);
+        let zoom = settings.text_percent.clamp(50, 300) as f32 / 100.0;
+        if (ctx.zoom_factor() - zoom).abs() > 0.001 {
+            ctx.set_zoom_factor(zoom);
+        }
+    }
+
+    /// A join file that was dropped onto the window is opened, on whatever screen.
+    fn take_dropped(&mut self, ctx: &Context) {
+        let dropped = ctx.input(|input| input.raw.dropped_files.clone());
+        let paths = dropped.into_iter().filter_map(|file| file.path);
+        for path in paths.filter(|path| path.extension().is_some_and(|end| end == "peercrawl")) {
+            self.backend.send(Command::ReadJoinFile(path));
+        }
+    }
+
+    fn cover_scripts(&mut self, ctx: &Context) {
+        let Some(fonts) = &mut self.fonts else { return };
+        fonts.take(ctx);
+        if self.view.screen == Screen::Activity {
+            for row in &self.model.results.rows {
+                fonts.cover(ctx, &row.title);
+            }
+        }
+    }
+}
+
+impl<B: Backend> eframe::App for App<B> {
+    fn logic(&mut self, ctx: &Context, _frame: &mut eframe::Frame) {
+        let time_secs = ctx.input(|input| input.time);
+        self.model = self.backend.latest();
+        self.draft.follow(&self.model.settings, time_secs);
+        self.toasts.take_notices(&self.model.notices, time_secs);
+        self.toasts.expire(ctx, time_secs);
+        self.follow_looks(ctx);
+        self.follow_raise(ctx);
+        self.answer_close(ctx);
+        self.take_dropped(ctx);
+        self.cover_scripts(ctx);
+    }
+
+    fn clear_color(&self, visuals: &Visuals) -> [f32; 4] {
+        // The window is cleared anyway: with the background, no panel has to paint it again.
+        visuals.panel_fill.to_normalized_gamma_f32()
+    }
+
+    fn ui(&mut self, ui: &mut Ui, _frame: &mut eframe::Frame) {
+        let ctx = ui.ctx().clone();
+        let model = Arc::clone(&self.model);
+        let mut commands = Vec::new();
+        let mut scene = Scene {
+            model: &model,
+            draft: &mut self.draft,
+            view: &mut self.view,
+            commands: &mut commands,
+            toasts: &mut self.toasts,
+            dialog: &mut self.dialog,
+            time_secs: ctx.input(|input| input.time),
+        };
+        if scene.dialog.is_none() && model.first_run.is_none() {
+            shortcuts::take(&ctx, &mut scene);
+        }
+        window_ui(ui, &mut scene, &mut self.screens);
+        let outlook = dialogs::dialog_ui(&ctx, &mut scene);
+        let undone = self.toasts.toasts_ui(&ctx);
+        commands.extend(undone);
+        if self.told.as_ref() != Some(&self.view) {
+            self.told = Some(self.view.clone());
+            commands.push(Command::Show(Box::new(self.view.clone())));
+        }
+        for command in commands {
+            self.backend.send(command);
+        }
+        match outlook {
+            Outlook::Stays => {}
+            Outlook::Hides => self.hide(&ctx),
+            Outlook::Closes => self.quit(&ctx),
+        }
+    }
+}
+
+/// The frame and what is in it.
+fn window_ui(ui: &mut Ui, scene: &mut Scene<'_>, screens: &mut Screens) {
+    let palette = theme::palette(ui);
+    let bar = Frame::new().fill(palette.frame);
+    if scene.model.first_run.is_some() || scene.model.crawl.offer.is_some() {
+        CentralPanel::default()
+            .frame(Frame::new().inner_margin(theme::SCREEN_MARGIN))
+            .show(ui, |ui| screens::before_all_ui(ui, scene, screens));
+        return;
+    }
+    Panel::top("status")
+        .frame(bar.inner_margin(Margin::symmetric(16, 8)))
+        .resizable(false)
+        .show(ui, |ui| status::status_ui(ui, scene));
+    Panel::left("rail")
+        .frame(bar.inner_margin(8))
+        .exact_size(theme::RAIL_WIDTH)
+        .resizable(false)
+        .show(ui, |ui| rail::rail_ui(ui, scene));
+    CentralPanel::default()
+        .frame(Frame::new().inner_margin(theme::SCREEN_MARGIN))
+        .show(ui, |ui| screens::screen_ui(ui, scene, screens));
+}

@@ -1,0 +1,34 @@
+//! The rail: the way from screen to screen.
+
+use eframe::egui::{Align, Button, Layout, RichText, Ui, WidgetInfo, WidgetType, vec2};
+
+use super::Scene;
+use crate::command::Screen;
+use crate::symbols;
+use crate::theme;
+
+/// Draws it.
+pub fn rail_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
+    let palette = theme::palette(ui);
+    ui.spacing_mut().item_spacing.y = 4.0;
+    ui.with_layout(Layout::top_down_justified(Align::LEFT), |ui| {
+        for (number, screen) in Screen::ALL.into_iter().enumerate() {
+            let chosen = scene.view.screen == screen;
+            let symbol = symbols::screen(screen);
+            let color = if chosen { palette.accent } else { palette.text };
+            let text = RichText::new(format!("{}  {}", symbol.glyph, symbol.word)).color(color);
+            let response = ui.add(
+                Button::selectable(chosen, text).min_size(vec2(0.0, theme::CONTROL_HEIGHT + 4.0)),
+            );
+            response.widget_info(|| {
+                WidgetInfo::selected(WidgetType::Button, true, chosen, symbol.word)
+            });
+            if response
+                .on_hover_text(format!("Ctrl+{}", number + 1))
+                .clicked()
+            {
+                scene.view.screen = screen;
+            }
+        }
+    });
+}

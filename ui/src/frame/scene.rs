@@ -1,0 +1,133 @@
+//! What a screen draws from, and where it puts what the user wants.
+
+use super::{Dialog, Toasts};
+use crate::command::{Command, ViewRequest};
+use crate::format::Local;
+use crate::graph::Clock;
+use crate::model::{Model, Setting, Settings};
+
+/// See the module.
+pub struct Scene<'a> {
+    /// What there is to draw.
+    pub model: &'a Model,
+    /// The settings as the user last set them.
+    pub draft: &'a mut Draft,
+    /// What the window needs.
+    pub view: &'a mut ViewRequest,
+    /// What the user wants.
+    pub commands: &'a mut Vec<Command>,
+    /// What was done.
+    pub toasts: &'a mut Toasts,
+    /// The question that is being asked.
+    pub dialog: &'a mut Option<Dialog>,
+    /// Seconds since the window was made.
+    pub time_secs: f64,
+}
+
+impl Scene<'_> {
+    /// Sends a command.
+    pub fn send(&mut self, command: Command) {
+        self.commands.push(command);
+    }
+
+    /// Changes a setting, and shows it changed at once.
+    pub fn change(&mut self, setting: Setting) {
+        self.draft.change(&setting, self.time_secs);
+        self.send(Command::Change(setting));
+    }
+
+    /// Sends a command and says so.
+    pub fn send_and_say(&mut self, command: Command, text: impl Into<String>) {
+        self.send(command);
+        self.toasts.say(text, None, self.time_secs);
+    }
+
+    /// Sends a command and says so, with the way back.
+    pub fn send_with_undo(&mut self, command: Command, text: impl Into<String>, undo: Command) {
+        self.send(command);
+        self.toasts.say(text, Some(undo), self.time_secs);
+    }
+
+    /// A time on the volunteer's clock.
+    pub fn local(&self, at_ms: u64) -> Local {
+        Local::new(at_ms, self.model.utc_offset_minutes)
+    }
+
+    /// A time as the clock, or with its date if that is another day.
+    pub fn clock_or_date(&self, at_ms: u64) -> String {
+        self.local(at_ms)
+            .clock_or_date(self.local(self.model.now_ms))
+    }
+
+    /// A time of today as the clock, another one as its date alone.
+    pub fn clock_or_day(&self, at_ms: u64) -> String {
+        let (then, now) = (self.local(at_ms), self.local(self.model.now_ms));
+        if then.date_with_year() == now.date_with_year() {
+            then.clock()
+        } else {
+            then.date()
+        }
+    }
+
+    /// The clock for graphs.
+    pub fn clock(&self) -> Clock {
+        Clock {
+            now_ms: self.model.now_ms,
+            utc_offset_minutes: self.model.utc_offset_minutes,
+        }
+    }
+}
+
+/// The settings as the user last set them.
+///
+/// A new model takes a moment to come; until then a field must not jump back to the
+/// old value under the user's hand. If the model still differs after
+/// [`Draft::PATIENCE_SECS`], it is right and we are wrong (a value was refused).
+#[derive(Debug, Default)]
+pub struct Draft {
+    settings: Settings,
+    changed_secs: Option<f64>,
+}
+
+impl Draft {
+    const PATIENCE_SECS: f64 = 2.0;
+
+    /// The settings to draw.
+    pub fn get(&self) -> &Settings {
+        &self.settings
+    }
+
+    fn change(&mut self, setting: &Setting, time_secs: f64) {
+        self.settings.apply(setting);
+        self.changed_secs = Some(time_secs);
+    }
+
+    /// Takes over what the model says, unless the user changed something just now.
+    pub fn follow(&mut self, model: &Settings, time_secs: f64) {
+        let waits = self
+            .changed_secs
+            .is_some_and(|at| time_secs - at < Self::PATIENCE_SECS);
+        if self.settings == *model {
+            self.changed_secs = None;
+        } else if !waits {
+            self.settings = model.clone();
+            self.changed_secs = None;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_stays_until_the_model_has_it_or_refuses_it() {
+        let model = Settings::default();
+        let mut draft = Draft::default();
+        draft.change(&Setting::DownloadKibPerS(99), 10.0);
+        draft.follow(&model, 10.5);
+        assert_eq!(draft.get().download_kib_per_s, 99);
+        draft.follow(&model, 12.5);
+        assert_eq!(draft.get().download_kib_per_s, 256);
+    }
+}

@@ -1,0 +1,200 @@
+//! The status bar: one sentence that gives the reason, the rates, the main buttons.
+
+use eframe::egui::{Align, Color32, Label, Layout, RichText, Sides, Ui};
+
+use super::Scene;
+use crate::command::Command;
+use crate::format;
+use crate::model::{Model, PauseReason, RunState, Setting, WaitReason};
+use crate::parts;
+use crate::symbols;
+use crate::theme::{self, Palette};
+
+/// Draws it.
+pub fn status_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
+    let palette = theme::palette(ui);
+    let model = scene.model;
+    let words = sentence(model);
+    let rates = model.rates;
+    Sides::new().shrink_left().truncate().show(
+        ui,
+        |ui| {
+            let color = state_color(&model.state, palette);
+            ui.colored_label(color, symbols::STATE.to_string());
+            ui.add(Label::new(RichText::new(&words).strong()).truncate());
+        },
+        |ui| {
+            rate_ui(ui, symbols::UPLOAD, "Upload", rates.upload_bytes_per_s);
+            rate_ui(
+                ui,
+                symbols::DOWNLOAD,
+                "Download",
+                rates.download_bytes_per_s,
+            );
+        },
+    );
+    ui.horizontal(|ui| {
+        buttons_ui(ui, scene);
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            let mut slow = scene.draft.get().slow_mode;
+            let limits = scene.draft.get();
+            let tip = format!(
+                "At most {} down and {} up while this is on (Ctrl+L)",
+                limit_words(limits.slow_download_kib_per_s),
+                limit_words(limits.slow_upload_kib_per_s),
+            );
+            if ui
+                .checkbox(&mut slow, "Slow mode")
+                .on_hover_text(tip)
+                .changed()
+            {
+                scene.change(Setting::SlowMode(slow));
+            }
+        });
+    });
+}
+
+fn buttons_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
+    let state = &scene.model.state;
+    let starts = state.can_start();
+    let (name, command, tip) = if starts {
+        ("Start", Command::Start, "Start crawling (Ctrl+P)")
+    } else {
+        (
+            "Pause",
+            Command::Pause,
+            "Stop fetching, stay in the network (Ctrl+P)",
+        )
+    };
+    if ui
+        .add(parts::primary_button(ui, name))
+        .on_hover_text(tip)
+        .clicked()
+    {
+        scene.send(command);
+    }
+    ui.add_enabled_ui(!starts, |ui| {
+        let pause = ui
+            .add(parts::button("Pause 1 h"))
+            .on_hover_text("Go on by itself in an hour (Ctrl+H)");
+        if pause.clicked() {
+            scene.send(Command::PauseFor { minutes: 60 });
+        }
+    });
+    let can_finish = !matches!(state, RunState::Finishing { .. } | RunState::Stopped);
+    ui.add_enabled_ui(can_finish, |ui| {
+        let finish = ui
+            .add(parts::button("Finish and stop"))
+            .on_hover_text("Complete what is under way, then leave the network");
+        if finish.clicked() {
+            scene.send_with_undo(
+                Command::FinishAndStop,
+                "Finishing what is under way, then leaving the network.",
+                Command::Start,
+            );
+        }
+    });
+}
+
+fn rate_ui(ui: &mut Ui, glyph: char, name: &str, bytes_per_s: f64) {
+    let text = RichText::new(format!("{glyph} {}", format::byte_rate(bytes_per_s)));
+    let exact = format!("{name}: {} bytes/s", format::count(bytes_per_s as u64));
+    parts::fixed_ui(ui, 112.0, text, exact);
+}
+
+fn limit_words(kib_per_s: u32) -> String {
+    match kib_per_s {
+        0 => "any speed".to_owned(),
+        limit => format!("{} KiB/s", format::count(limit.into())),
+    }
+}
+
+fn state_color(state: &RunState, palette: &Palette) -> Color32 {
+    match state {
+        RunState::Crawling | RunState::Finishing { .. } => palette.accent,
+        RunState::Starting | RunState::Waiting(_) | RunState::Paused(_) => palette.amber,
+        RunState::Stopped => palette.weak,
+        RunState::NeedsYou(_) => palette.red,
+    }
+}
+
+/// What it does and why, in one sentence.
+pub fn sentence(model: &Model) -> String {
+    let clock = |at_ms| {
+        let now = format::Local::new(model.now_ms, model.utc_offset_minutes);
+        format::Local::new(at_ms, model.utc_offset_minutes).clock_or_date(now)
+    };
+    let peers = match model.rates.peers {
+        0 => "no peers yet".to_owned(),
+        peers => format::counted(peers.into(), "peer", "peers"),
+    };
+    match &model.state {
+        RunState::Starting => "Starting".to_owned(),
+        RunState::Crawling => {
+            let pages = format::page_rate(model.rates.pages_per_s);
+            format!("Crawling · {peers} · {pages}")
+        }
+        RunState::Waiting(WaitReason::NoAddresses) => {
+            format!("Waiting: nothing to fetch at the moment · {peers}")
+        }
+        RunState::Waiting(WaitReason::HostsRest { until_ms }) => {
+            let until = format::until(*until_ms, model.now_ms);
+            format!("Waiting: every host asked for a pause, next page {until} · {peers}")
+        }
+        RunState::Waiting(WaitReason::Offline) => "Waiting: no internet connection".to_owned(),
+        RunState::Paused(reason) => match *reason {
+            PauseReason::ByYou => "Paused by you".to_owned(),
+            PauseReason::Until { at_ms } => format!("Paused until {}", clock(at_ms)),
+            PauseReason::OnBattery => "Paused: on battery".to_owned(),
+            PauseReason::Metered => "Paused: on a metered connection".to_owned(),
+            PauseReason::ComputerBusy => "Paused: other programs need the processor".to_owned(),
+            PauseReason::InUse => "Paused: the computer is in use".to_owned(),
+            PauseReason::Schedule { until_ms: None } => "Paused by the schedule".to_owned(),
+            PauseReason::Schedule {
+                until_ms: Some(at_ms),
+            } => {
+                format!("Paused by the schedule until {}", clock(at_ms))
+            }
+            PauseReason::QuotaUsed { until_ms } => {
+                format!("Paused: monthly data used up, goes on {}", clock(until_ms))
+            }
+            PauseReason::ArchiveFull => "Paused: the archive is full".to_owned(),
+        },
+        RunState::Finishing { fetches_left } => {
+            let pages = format::counted((*fetches_left).into(), "page", "pages");
+            format!("Finishing: {pages} under way")
+        }
+        RunState::Stopped => "Stopped".to_owned(),
+        RunState::NeedsYou(text) => text.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Rates;
+
+    #[test]
+    fn the_sentence_always_gives_the_reason() {
+        let mut model = Model {
+            now_ms: 1_709_249_400_000,
+            utc_offset_minutes: 60,
+            state: RunState::Crawling,
+            rates: Rates {
+                peers: 12,
+                pages_per_s: 34.0,
+                ..Rates::default()
+            },
+            ..Model::default()
+        };
+        assert_eq!(sentence(&model), "Crawling · 12 peers · 34 pages/s");
+        let at_ms = model.now_ms + 600_000;
+        model.state = RunState::Paused(PauseReason::Until { at_ms });
+        assert_eq!(sentence(&model), "Paused until 00:40");
+        model.state = RunState::Paused(PauseReason::OnBattery);
+        assert_eq!(sentence(&model), "Paused: on battery");
+        let until_ms = model.now_ms + 4_200;
+        model.state = RunState::Waiting(WaitReason::HostsRest { until_ms });
+        assert!(sentence(&model).contains("next page in 5 s"));
+    }
+}

@@ -1,0 +1,290 @@
+//! What the window draws: plain data, made by whoever owns the engine.
+//!
+//! A [`Model`] is immutable and cheap to make 4 times a second: what is large is
+//! behind an `Arc` and is shared from one model to the next while it did not
+//! change, and tables hold only the rows that the window asked for
+//! ([`ViewRequest`](crate::command::ViewRequest)) plus how many there are in all.
+//! Times are milliseconds since 1970 in UTC; `utc_offset_minutes` turns them into
+//! the volunteer's clock.
+//!
+//! - here: the state, the rates, graphs, totals, and what the rest hangs on.
+//! - [`settings`]: everything that the volunteer can set, and single changes to it.
+//! - [`tables`]: the rows of the tables.
+//! - [`places`]: what the Network, Crawl and Archive screens show besides tables.
+
+pub mod places;
+pub mod settings;
+pub mod tables;
+
+use std::sync::Arc;
+
+pub use places::{
+    Archive, Crawl, FirstRun, Found, JoinOffer, LookUp, Network, Node, SeedCheck, SeedLine,
+};
+pub use settings::{
+    DayHours, OnClose, OverlayKind, Scope, Setting, Settings, ThemeChoice, WEEKDAYS,
+};
+pub use tables::{
+    ArchiveFile, Fetching, HostRow, LogLevel, LogRow, Outcome, PeerRow, ResultRow, Role, View,
+};
+
+/// Everything that there is to draw.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Model {
+    /// When this model was made, in milliseconds since 1970 (UTC).
+    pub now_ms: u64,
+    /// What the volunteer's clock is ahead of UTC.
+    pub utc_offset_minutes: i32,
+    /// Set until the volunteer has answered the first page; nothing is fetched before.
+    pub first_run: Option<FirstRun>,
+    /// What the crawl does, and why.
+    pub state: RunState,
+    /// How fast it goes now.
+    pub rates: Rates,
+    /// The past as graphs.
+    pub graphs: Arc<Graphs>,
+    /// Sums since midnight, since the first of the month, and ever.
+    pub totals: Totals,
+    /// The monthly data limit and what is left of it.
+    pub quota: Quota,
+    /// What is being fetched at this moment.
+    pub fetching: Arc<Vec<Fetching>>,
+    /// What was fetched last, newest first.
+    pub results: Arc<View<ResultRow>>,
+    /// The hosts and what waits for them.
+    pub hosts: Arc<View<HostRow>>,
+    /// The picture of the network.
+    pub network: Arc<Network>,
+    /// The peers.
+    pub peers: Arc<View<PeerRow>>,
+    /// The crawl that this peer takes part in.
+    pub crawl: Arc<Crawl>,
+    /// What has been stored.
+    pub archive: Arc<Archive>,
+    /// The files of the archive, newest first.
+    pub archive_files: Arc<View<ArchiveFile>>,
+    /// Everything that can be set.
+    pub settings: Arc<Settings>,
+    /// Events, newest last.
+    pub log: Arc<View<LogRow>>,
+    /// What is wrong with what was typed into a field. An entry is drawn beside its
+    /// field until a later model no longer has it.
+    pub problems: Vec<(Field, String)>,
+    /// What was done or went wrong; each is shown once, for a few seconds. The ids
+    /// grow; entries may be dropped after a minute.
+    pub notices: Vec<Notice>,
+    /// What this desktop can do.
+    pub abilities: Abilities,
+    /// Each time that this grows the window comes to the front: a second start of the
+    /// program, a click on the tray icon.
+    pub raise_window: u64,
+}
+
+/// What the crawl does, and why.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum RunState {
+    /// Opening its files, looking for peers.
+    #[default]
+    Starting,
+    /// Pages come in.
+    Crawling,
+    /// It would fetch, but cannot.
+    Waiting(WaitReason),
+    /// It does not fetch, on purpose.
+    Paused(PauseReason),
+    /// It completes what it began and takes nothing new.
+    Finishing {
+        /// Fetches that are still under way.
+        fetches_left: u32,
+    },
+    /// It does nothing.
+    Stopped,
+    /// It cannot go on without the volunteer. The text says what happened and what to do.
+    NeedsYou(String),
+}
+
+impl RunState {
+    /// Whether *Start* makes sense (else *Pause* does).
+    pub fn can_start(&self) -> bool {
+        matches!(
+            self,
+            Self::Paused(_) | Self::Finishing { .. } | Self::Stopped | Self::NeedsYou(_)
+        )
+    }
+}
+
+/// Why nothing is fetched although it could be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitReason {
+    /// Nothing is known that could be fetched.
+    NoAddresses,
+    /// Every host that is known has asked for a pause.
+    HostsRest {
+        /// When the first may be visited again.
+        until_ms: u64,
+    },
+    /// There is no way to the internet at the moment.
+    Offline,
+}
+
+/// Why it is paused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PauseReason {
+    /// The volunteer said so.
+    ByYou,
+    /// The volunteer said so, for a time.
+    Until {
+        /// When it goes on.
+        at_ms: u64,
+    },
+    /// The computer runs on its battery.
+    OnBattery,
+    /// The connection is paid by volume.
+    Metered,
+    /// Other programs keep the processor busy.
+    ComputerBusy,
+    /// Somebody uses the computer.
+    InUse,
+    /// The weekly schedule says so.
+    Schedule {
+        /// When it goes on, if it ever does.
+        until_ms: Option<u64>,
+    },
+    /// The monthly data is used up.
+    QuotaUsed {
+        /// When it starts anew.
+        until_ms: u64,
+    },
+    /// The archive has reached its limit.
+    ArchiveFull,
+}
+
+/// How fast it goes now.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Rates {
+    /// Received.
+    pub download_bytes_per_s: f64,
+    /// Sent.
+    pub upload_bytes_per_s: f64,
+    /// Pages fetched.
+    pub pages_per_s: f64,
+    /// Peers that we know of and that are there.
+    pub peers: u32,
+    /// URLs that wait.
+    pub waiting_urls: u64,
+}
+
+/// One point of all graphs.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Sample {
+    /// When, in milliseconds since 1970 (UTC).
+    pub at_ms: u64,
+    /// Received, a second.
+    pub download_bytes_per_s: f32,
+    /// Sent, a second.
+    pub upload_bytes_per_s: f32,
+    /// Pages, a second.
+    pub pages_per_s: f32,
+    /// URLs that wait.
+    pub waiting_urls: f32,
+    /// Peers.
+    pub peers: f32,
+}
+
+/// The past, oldest first, at two resolutions. A gap (the program was closed) is a
+/// jump in time, and is drawn as such.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Graphs {
+    /// A point for each second of the last 10 minutes.
+    pub seconds: Vec<Sample>,
+    /// A point for each minute of the last 24 hours.
+    pub minutes: Vec<Sample>,
+}
+
+/// Sums.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Totals {
+    /// Since midnight.
+    pub today: Total,
+    /// Since the first of the month.
+    pub this_month: Total,
+    /// Since the first start.
+    pub ever: Total,
+}
+
+/// One sum.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Total {
+    /// Pages fetched.
+    pub pages: u64,
+    /// Received.
+    pub download_bytes: u64,
+    /// Sent.
+    pub upload_bytes: u64,
+}
+
+/// The monthly data limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Quota {
+    /// Used in the current 30 days.
+    pub used_bytes: u64,
+    /// Allowed in 30 days; 0 for no limit.
+    pub limit_bytes: u64,
+    /// When the next 30 days begin.
+    pub renews_ms: u64,
+    /// When it will be reached if it goes on like this; `None`: not before it renews.
+    pub reached_ms: Option<u64>,
+}
+
+/// A field that something can be wrong with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Field {
+    /// The web site to begin with, on the first page.
+    FirstSite,
+    /// The address of a peer.
+    PeerAddress,
+    /// The join file to open.
+    JoinFile,
+    /// Where to write a join file.
+    NewJoinFile,
+    /// The URL to look up in the archive.
+    LookUp,
+    /// Where to move the archive.
+    ArchiveFolder,
+}
+
+/// Something that was done or went wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// Grows from one notice to the next.
+    pub id: u64,
+    /// What happened and, where needed, what to do.
+    pub text: String,
+    /// Whether it went wrong.
+    pub failed: bool,
+}
+
+/// What this desktop can do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// There is a tray with our icon in it.
+    pub tray: bool,
+    /// A dialog to choose a file or a folder can be opened.
+    pub file_dialog: bool,
+    /// It is known whether the computer runs on its battery.
+    pub battery: bool,
+    /// It is known whether the connection is paid by volume.
+    pub metered: bool,
+    /// It is known whether somebody uses the computer.
+    pub idle_time: bool,
+    /// The program can be started at login.
+    pub start_at_login: bool,
+}
+
+impl Model {
+    /// What is wrong with what was typed into a field.
+    pub fn problem(&self, field: Field) -> Option<&str> {
+        let found = self.problems.iter().find(|(of, _)| *of == field);
+        found.map(|(_, text)| text.as_str())
+    }
+}

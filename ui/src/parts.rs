@@ -1,0 +1,206 @@
+//! What several screens are built from: headings, cards, fields, messages.
+
+use eframe::egui::{
+    Align, Button, Color32, DragValue, Label, Layout, Response, RichText, Stroke, TextEdit, Ui,
+    WidgetInfo, WidgetType, vec2,
+};
+
+use crate::symbols;
+use crate::theme;
+
+/// A screen's or a card's title.
+pub fn heading_ui(ui: &mut Ui, text: &str) -> Response {
+    let response = ui.heading(text);
+    ui.ctx().accesskit_node_builder(response.id, |node| {
+        node.set_role(eframe::egui::accesskit::Role::Heading);
+        node.set_label(text.to_owned());
+    });
+    response
+}
+
+/// The second line of things, wrapped.
+pub fn weak_ui(ui: &mut Ui, text: impl Into<String>) -> Response {
+    ui.add(Label::new(RichText::new(text).small().weak()).wrap())
+}
+
+/// A card that fills the width that there is.
+pub fn card_ui<R>(ui: &mut Ui, add: impl FnOnce(&mut Ui) -> R) -> R {
+    theme::card(ui)
+        .show(ui, |ui| {
+            ui.set_width(ui.available_width());
+            // Columns stretch their lines to the full width, which looks odd in text.
+            ui.vertical(add).inner
+        })
+        .inner
+}
+
+/// A card with a title.
+pub fn titled_card_ui<R>(ui: &mut Ui, title: &str, add: impl FnOnce(&mut Ui) -> R) -> R {
+    card_ui(ui, |ui| {
+        ui.strong(title);
+        add(ui)
+    })
+}
+
+/// What a screen says while it has nothing to show: what will be here, and what to do.
+pub fn empty_ui(ui: &mut Ui, what: &str, what_to_do: &str) {
+    ui.add_space(theme::SECTION_GAP * 2.0);
+    ui.vertical_centered(|ui| {
+        ui.set_max_width(theme::TEXT_WIDTH * 0.75);
+        ui.label(RichText::new(what).strong());
+        ui.add(Label::new(RichText::new(what_to_do).weak()).wrap());
+    });
+    ui.add_space(theme::SECTION_GAP * 2.0);
+}
+
+/// What is wrong with the field above, if anything is.
+pub fn problem_ui(ui: &mut Ui, problem: Option<&str>) {
+    if let Some(text) = problem {
+        let text = format!("{} {text}", symbols::PROBLEM);
+        let color = theme::palette(ui).red;
+        ui.add(Label::new(RichText::new(text).color(color)).wrap());
+    }
+}
+
+/// The button of the thing that one most likely wants.
+pub fn primary_button(ui: &Ui, text: &str) -> Button<'static> {
+    let palette = theme::palette(ui);
+    Button::new(RichText::new(text).strong().color(palette.on_accent))
+        .fill(palette.accent)
+        .stroke(Stroke::new(1.0, palette.accent))
+        .min_size(vec2(96.0, theme::CONTROL_HEIGHT))
+}
+
+/// An ordinary button that is as high as the others.
+pub fn button(text: &str) -> Button<'_> {
+    Button::new(text).min_size(vec2(0.0, theme::CONTROL_HEIGHT))
+}
+
+/// A button of a table's row. All rows have the same word on it; the label tells them apart.
+pub fn row_button_ui(ui: &mut Ui, text: &str, label: &str) -> Response {
+    let response = ui
+        .scope(|ui| {
+            ui.spacing_mut().button_padding.x = 6.0;
+            ui.add(Button::new(RichText::new(text).small()).small())
+        })
+        .inner;
+    let enabled = ui.is_enabled();
+    response.widget_info(|| WidgetInfo::labeled(WidgetType::Button, enabled, label));
+    response.on_hover_text(label)
+}
+
+/// A field for text under its name.
+pub fn text_field_ui(ui: &mut Ui, name: &str, text: &mut String, hint: &str) -> Response {
+    let label = ui.label(name);
+    let width = ui.available_width().min(theme::TEXT_WIDTH * 0.75);
+    ui.add(
+        TextEdit::singleline(text)
+            .hint_text(hint)
+            .margin(vec2(8.0, 5.0))
+            .desired_width(width),
+    )
+    .labelled_by(label.id)
+}
+
+/// A field to search with; its name is for screen readers alone.
+pub fn search_field_ui(ui: &mut Ui, name: &str, text: &mut String, width: f32) -> Response {
+    let response = ui.add(
+        TextEdit::singleline(text)
+            .hint_text(name)
+            .margin(vec2(8.0, 5.0))
+            .desired_width(width),
+    );
+    let enabled = ui.is_enabled();
+    let shown = text.clone();
+    response.widget_info(|| {
+        let mut info = WidgetInfo::text_edit(enabled, "", shown.as_str(), name);
+        info.label = Some(name.to_owned());
+        info
+    });
+    response
+}
+
+/// A number that may be 0 for "no limit". Gives the new value once it has changed.
+pub fn limit_field_ui(ui: &mut Ui, name: &str, value: u32, unit: &str, tip: &str) -> Option<u32> {
+    let mut changed = value;
+    let label = ui.label(name).on_hover_text(tip);
+    let unit_after = format!(" {unit}");
+    let response = ui
+        .add_sized(
+            vec2(136.0, theme::CONTROL_HEIGHT),
+            DragValue::new(&mut changed)
+                .range(0..=10_000_000)
+                .speed(f64::from(value.max(16)) / 64.0)
+                // Typing 256 must not set a limit of 2 on the way.
+                .update_while_editing(false)
+                .custom_formatter(move |number, _| match number as u64 {
+                    0 => "no limit".to_owned(),
+                    number => format!("{}{unit_after}", crate::format::count(number)),
+                })
+                .custom_parser(parse_limit),
+        )
+        .labelled_by(label.id)
+        .on_hover_text(format!("{tip}. Drag, or click and type. 0 means no limit."));
+    (response.changed() && changed != value).then_some(changed)
+}
+
+/// Reads what may be typed into a limit: `256`, `1,000 KiB/s`, `no limit`, nothing.
+fn parse_limit(text: &str) -> Option<f64> {
+    let text = text.trim();
+    if text.is_empty() || text.eq_ignore_ascii_case("no limit") {
+        return Some(0.0);
+    }
+    let digits: String = text
+        .chars()
+        .take_while(|at| at.is_ascii_digit() || matches!(at, ',' | '.' | ' '))
+        .filter(|at| !matches!(at, ',' | ' '))
+        .collect();
+    digits.parse().ok()
+}
+
+/// A number in a table: to the right, with the exact value under the pointer.
+pub fn number_ui(ui: &mut Ui, text: String, exact: Option<String>) {
+    ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+        let response = ui.add(Label::new(text).truncate());
+        if let Some(exact) = exact {
+            response.on_hover_text(exact);
+        }
+    });
+}
+
+/// Text of a fixed width, to the right, so that its neighbours stay where they are.
+pub fn fixed_ui(ui: &mut Ui, width: f32, text: RichText, exact: String) {
+    let size = vec2(width, ui.spacing().interact_size.y);
+    ui.allocate_ui_with_layout(size, Layout::right_to_left(Align::Center), |ui| {
+        ui.set_min_size(size);
+        ui.add(Label::new(text).extend()).on_hover_text(exact);
+    });
+}
+
+/// A part of a whole as a bar, with words for those who cannot see it.
+pub fn bar_ui(ui: &mut Ui, part: f32, color: Color32, label: &str) {
+    let width = ui.available_width();
+    let (rect, response) =
+        ui.allocate_exact_size(vec2(width, theme::GRID), eframe::egui::Sense::hover());
+    let palette = theme::palette(ui);
+    ui.painter().rect_filled(rect, 4.0, palette.edge);
+    let mut filled = rect;
+    filled.set_width(rect.width() * part.clamp(0.0, 1.0));
+    ui.painter().rect_filled(filled, 4.0, color);
+    response.widget_info(|| WidgetInfo::labeled(WidgetType::ProgressIndicator, true, label));
+    response.on_hover_text(label);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_limit;
+
+    #[test]
+    fn a_limit_can_be_typed_as_it_is_shown() {
+        assert_eq!(parse_limit("256"), Some(256.0));
+        assert_eq!(parse_limit("12,345 KiB/s"), Some(12_345.0));
+        assert_eq!(parse_limit("no limit"), Some(0.0));
+        assert_eq!(parse_limit(""), Some(0.0));
+        assert_eq!(parse_limit("fast"), None);
+    }
+}

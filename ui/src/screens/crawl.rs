@@ -1,0 +1,214 @@
+//! Crawl: where it begins, how far it goes, and how friends can join.
+
+use std::path::PathBuf;
+
+use eframe::egui::{DragValue, Label, RichText, TextEdit, Ui, vec2};
+
+use super::join;
+use crate::command::Command;
+use crate::format;
+use crate::frame::Scene;
+use crate::model::{Field, Scope, Setting};
+use crate::parts;
+use crate::symbols;
+use crate::theme;
+
+/// What the screen remembers.
+#[derive(Default)]
+pub struct CrawlState {
+    /// The seeds that are being typed.
+    seeds: String,
+    /// The text that was last sent to be checked.
+    sent: String,
+    /// Where to write a join file; the model's proposal until it is changed.
+    new_join_file: Option<String>,
+    /// The join file to open.
+    pub join_file: String,
+}
+
+/// Draws it.
+pub fn crawl_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut CrawlState) {
+    parts::heading_ui(ui, "Crawl");
+    parts::titled_card_ui(ui, "Add web sites", |ui| add_ui(ui, scene, state));
+    parts::titled_card_ui(ui, "Where the crawl begins", |ui| seeds_ui(ui, scene));
+    parts::titled_card_ui(ui, "How far it goes", |ui| scope_ui(ui, scene));
+    parts::titled_card_ui(ui, "Crawl with friends", |ui| join_ui(ui, scene, state));
+    parts::titled_card_ui(ui, "Blocked sites", |ui| blocked_ui(ui, scene));
+}
+
+fn add_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut CrawlState) {
+    let label = parts::weak_ui(
+        ui,
+        "One web address a line. They are added while the crawl runs.",
+    );
+    let field = ui
+        .add(
+            TextEdit::multiline(&mut state.seeds)
+                .hint_text("https://example.org/")
+                .desired_rows(3)
+                .margin(vec2(8.0, 5.0))
+                .desired_width(f32::INFINITY),
+        )
+        .labelled_by(label.id);
+    let enabled = ui.is_enabled();
+    let shown = state.seeds.clone();
+    field.widget_info(|| {
+        let mut info = eframe::egui::WidgetInfo::text_edit(enabled, "", shown.as_str(), "");
+        info.label = Some("Web addresses to add".to_owned());
+        info
+    });
+    if state.seeds != state.sent {
+        state.sent.clone_from(&state.seeds);
+        scene.send(Command::CheckSeeds(state.seeds.clone()));
+    }
+    let check = &scene.model.crawl.check;
+    let checked = check.text == state.seeds;
+    let palette = theme::palette(ui);
+    let mut good = Vec::new();
+    let mut bad = Vec::new();
+    for line in check.lines.iter().filter(|_| checked) {
+        match &line.problem {
+            None => good.push(line.text.clone()),
+            Some(problem) => {
+                bad.push(line.text.clone());
+                let text = format!("{} {}: {problem}", symbols::PROBLEM, line.text);
+                ui.add(Label::new(RichText::new(text).color(palette.red)).wrap());
+            }
+        }
+    }
+    ui.horizontal(|ui| {
+        let name = match good.len() as u64 {
+            0 | 1 => "Add web site".to_owned(),
+            number => format!("Add {} web sites", format::count(number)),
+        };
+        ui.add_enabled_ui(!good.is_empty(), |ui| {
+            if ui.add(parts::primary_button(ui, &name)).clicked() {
+                let text = format!(
+                    "{} added.",
+                    format::counted(good.len() as u64, "web site", "web sites")
+                );
+                // What is wrong stays, to be mended.
+                state.seeds = bad.join("\n");
+                let undo = Command::RemoveSeeds(good.clone());
+                scene.send_with_undo(Command::AddSeeds(good.clone()), text, undo);
+            }
+        });
+        if !bad.is_empty() {
+            let number = format::counted(bad.len() as u64, "line", "lines");
+            ui.weak(format!("{number} cannot be added"));
+        }
+    });
+}
+
+/// Seeds that are listed at most; the rest is counted.
+const SEEDS_SHOWN: usize = 50;
+
+fn seeds_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
+    let seeds = &scene.model.crawl.seeds;
+    if seeds.is_empty() {
+        parts::weak_ui(
+            ui,
+            "No web site of your own yet. This computer fetches what its peers send.",
+        );
+    }
+    ui.spacing_mut().item_spacing.y = 0.0;
+    let mut remove = None;
+    for seed in seeds.iter().take(SEEDS_SHOWN) {
+        ui.horizontal(|ui| {
+            let label = format!("Remove {seed}");
+            if parts::row_button_ui(ui, "Remove", &label).clicked() {
+                remove = Some(seed.clone());
+            }
+            ui.add(Label::new(RichText::new(seed).monospace()).truncate());
+        });
+    }
+    if let Some(more) = seeds.len().checked_sub(SEEDS_SHOWN + 1) {
+        ui.weak(format!("and {} more", format::count(more as u64 + 1)));
+    }
+    if let Some(seed) = remove {
+        let text = format!("{seed} removed.");
+        let undo = Command::AddSeeds(vec![seed.clone()]);
+        scene.send_with_undo(Command::RemoveSeeds(vec![seed]), text, undo);
+    }
+}
+
+fn scope_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
+    ui.spacing_mut().item_spacing.y = 2.0;
+    let now = scene.draft.get().scope;
+    let choices = [
+        (Scope::Host, "Only the hosts above"),
+        (
+            Scope::Domain,
+            "The hosts above and others of the same name (www., blog., …)",
+        ),
+        (Scope::Any, "Anywhere that links lead"),
+    ];
+    for (scope, words) in choices {
+        if ui.radio(now == scope, words).clicked() && now != scope {
+            scene.change(Setting::Scope(scope));
+        }
+    }
+    ui.horizontal(|ui| {
+        let depth = scene.draft.get().max_depth;
+        let mut changed = depth;
+        let label = ui.label("Links to follow from there at most");
+        let field = ui
+            .add(
+                DragValue::new(&mut changed)
+                    .range(0..=10_000)
+                    .update_while_editing(false),
+            )
+            .labelled_by(label.id)
+            .on_hover_text("0 fetches only the web sites above");
+        if field.changed() && changed != depth {
+            scene.change(Setting::MaxDepth(changed));
+        }
+    });
+}
+
+fn join_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut CrawlState) {
+    parts::weak_ui(
+        ui,
+        "A join file holds what a friend needs to take part in this crawl: send it to them, \
+         and they double-click it.",
+    );
+    let path = state
+        .new_join_file
+        .get_or_insert_with(|| scene.model.crawl.join_file_path.clone());
+    parts::text_field_ui(ui, "Write a join file to", path, "");
+    parts::problem_ui(ui, scene.model.problem(Field::NewJoinFile));
+    let path = path.trim().to_owned();
+    ui.horizontal(|ui| {
+        ui.add_enabled_ui(!path.is_empty(), |ui| {
+            if ui.add(parts::button("Make join file")).clicked() {
+                scene.send(Command::MakeJoinFile(PathBuf::from(path)));
+            }
+        });
+        join::browse_ui(ui, scene, Field::NewJoinFile, "Choose where…");
+    });
+    ui.add_space(theme::GAP);
+    join::open_ui(ui, scene, &mut state.join_file);
+}
+
+fn blocked_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
+    let blocked = &scene.model.crawl.blocked_sites;
+    if blocked.is_empty() {
+        parts::weak_ui(ui, "None. Block a site on the Activity or Queues screen.");
+    }
+    ui.spacing_mut().item_spacing.y = 0.0;
+    let mut unblock = None;
+    for host in blocked {
+        ui.horizontal(|ui| {
+            let label = format!("Unblock {host}");
+            if parts::row_button_ui(ui, "Unblock", &label).clicked() {
+                unblock = Some(host.clone());
+            }
+            ui.label(host);
+        });
+    }
+    if let Some(host) = unblock {
+        let text = format!("{host} may be visited again.");
+        let undo = Command::BlockSite(host.clone());
+        scene.send_with_undo(Command::UnblockSite(host), text, undo);
+    }
+}

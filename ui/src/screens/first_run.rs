@@ -1,0 +1,219 @@
+//! The first page: what the program will do and use, before anything is fetched.
+
+use std::path::PathBuf;
+
+use eframe::egui::{Key, Label, RichText, Ui};
+
+use super::join::browse_ui;
+use super::limits::{FIRST_LIMITS, numbers_grid_ui};
+use crate::command::{Begin, Command};
+use crate::frame::Scene;
+use crate::model::{Field, Setting};
+use crate::parts;
+use crate::symbols;
+use crate::theme;
+
+/// What the page remembers: the answers so far.
+#[derive(Default)]
+pub struct FirstRunState {
+    changes: Vec<Setting>,
+    with: With,
+    site: String,
+    join_file: String,
+    peer: String,
+    /// Something was missing when *Start crawling* was pressed.
+    incomplete: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum With {
+    #[default]
+    Site,
+    JoinFile,
+    Peer,
+    Demo,
+}
+
+/// Draws it.
+pub fn first_run_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut FirstRunState) {
+    let Some(first_run) = &scene.model.first_run else {
+        return;
+    };
+    ui.vertical_centered(|ui| {
+        ui.set_max_width(theme::TEXT_WIDTH);
+        ui.with_layout(
+            eframe::egui::Layout::top_down(eframe::egui::Align::LEFT),
+            |ui| {
+                parts::heading_ui(ui, "Welcome to PeerCrawl");
+                ui.add(
+                    Label::new(
+                        "You lend a little of your internet connection, and together with other \
+                     volunteers this computer collects public web pages for an archive that \
+                     belongs to nobody alone. Nothing has been fetched yet.",
+                    )
+                    .wrap(),
+                );
+                ui.columns(2, |columns| {
+                    parts::titled_card_ui(&mut columns[0], "It will", |ui| {
+                        point_ui(ui, "fetch public web pages, slowly and politely");
+                        point_ui(ui, "keep them in a folder on this computer");
+                        point_ui(ui, "share the work with other volunteers");
+                        parts::weak_ui(ui, format!("Folder: {}", first_run.archive_folder));
+                    });
+                    parts::titled_card_ui(&mut columns[1], "It will never", |ui| {
+                        point_ui(ui, "visit your private network or your router");
+                        point_ui(ui, "go where a site asks robots not to go");
+                        point_ui(ui, "read your files or your browser's history");
+                        parts::weak_ui(ui, "You can pause or stop it at any time.");
+                    });
+                });
+                parts::titled_card_ui(ui, "It may use", |ui| {
+                    limits_ui(ui, scene, state, first_run.memory_mb)
+                });
+                if !first_run.has_crawl {
+                    parts::titled_card_ui(ui, "Begin with", |ui| begin_ui(ui, scene, state));
+                }
+            },
+        );
+    });
+}
+
+fn point_ui(ui: &mut Ui, text: &str) {
+    ui.add(Label::new(format!("•  {text}")).wrap());
+}
+
+fn limits_ui(ui: &mut Ui, scene: &Scene<'_>, state: &mut FirstRunState, memory_mb: u32) {
+    let mut settings = scene.draft.get().clone();
+    for change in &state.changes {
+        settings.apply(change);
+    }
+    let (left, right) = FIRST_LIMITS.split_at(FIRST_LIMITS.len() / 2);
+    let changes = ui.columns(2, |columns| {
+        let mut changes = numbers_grid_ui(&mut columns[0], &settings, left);
+        changes.extend(numbers_grid_ui(&mut columns[1], &settings, right));
+        changes
+    });
+    for change in changes {
+        // The last word on a setting counts.
+        let kind = std::mem::discriminant(&change);
+        state
+            .changes
+            .retain(|earlier| std::mem::discriminant(earlier) != kind);
+        state.changes.push(change);
+    }
+    parts::weak_ui(
+        ui,
+        format!(
+            "And about {memory_mb} MB of memory. All of this can be changed later under Limits."
+        ),
+    );
+}
+
+fn begin_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut FirstRunState) {
+    ui.spacing_mut().item_spacing.y = 4.0;
+    let choices = [
+        (With::Site, "A web site"),
+        (With::JoinFile, "A join file from a friend"),
+        (With::Peer, "A friend's computer"),
+        (
+            With::Demo,
+            "The demo: a made-up web on this computer, nothing leaves it",
+        ),
+    ];
+    for (with, words) in choices {
+        if ui.radio(state.with == with, words).clicked() {
+            state.with = with;
+            state.incomplete = false;
+        }
+        if state.with != with {
+            continue;
+        }
+        ui.indent(words, |ui| match with {
+            With::Site => {
+                let site = &mut state.site;
+                let field = parts::text_field_ui(ui, "Web address", site, "https://example.org/");
+                problems_ui(
+                    ui,
+                    scene,
+                    Field::FirstSite,
+                    state.incomplete,
+                    "Type a web address.",
+                );
+                if field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter)) {
+                    start(scene, state, false);
+                }
+            }
+            With::JoinFile => {
+                parts::text_field_ui(ui, "File", &mut state.join_file, "crawl.peercrawl");
+                problems_ui(
+                    ui,
+                    scene,
+                    Field::JoinFile,
+                    state.incomplete,
+                    "Name a join file.",
+                );
+                browse_ui(ui, scene, Field::JoinFile, "Browse…");
+            }
+            With::Peer => {
+                let hint = "/dns4/example.org/tcp/4001";
+                parts::text_field_ui(ui, "Its address", &mut state.peer, hint);
+                problems_ui(
+                    ui,
+                    scene,
+                    Field::PeerAddress,
+                    state.incomplete,
+                    "Type its address.",
+                );
+            }
+            With::Demo => {}
+        });
+    }
+}
+
+fn problems_ui(ui: &mut Ui, scene: &Scene<'_>, field: Field, incomplete: bool, missing: &str) {
+    parts::problem_ui(ui, scene.model.problem(field));
+    if incomplete {
+        let color = theme::palette(ui).red;
+        ui.label(RichText::new(format!("{} {missing}", symbols::PROBLEM)).color(color));
+    }
+}
+
+/// The two answers, which stay in sight however small the window is.
+pub fn answers_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut FirstRunState) {
+    let has_crawl = scene
+        .model
+        .first_run
+        .as_ref()
+        .is_some_and(|first_run| first_run.has_crawl);
+    // In line with the page above.
+    let margin = (ui.available_width() - theme::TEXT_WIDTH).max(0.0) / 2.0;
+    ui.horizontal(|ui| {
+        ui.add_space(margin);
+        if ui
+            .add(parts::primary_button(ui, "Start crawling"))
+            .clicked()
+        {
+            start(scene, state, has_crawl);
+        }
+        if ui.add(parts::button("Not now")).clicked() {
+            scene.send(Command::NotNow);
+        }
+    });
+}
+
+/// Begins, or says what is missing: *Start* never leads to nothing.
+fn start(scene: &mut Scene<'_>, state: &mut FirstRunState, has_crawl: bool) {
+    let typed = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+    let with = match state.with {
+        _ if has_crawl => Some(Begin::AsConfigured),
+        With::Site => typed(&state.site).map(Begin::Site),
+        With::JoinFile => typed(&state.join_file).map(|file| Begin::JoinFile(PathBuf::from(file))),
+        With::Peer => typed(&state.peer).map(Begin::Peer),
+        With::Demo => Some(Begin::Demo),
+    };
+    state.incomplete = with.is_none();
+    if let Some(with) = with {
+        let settings = state.changes.clone();
+        scene.send(Command::Begin { settings, with });
+    }
+}

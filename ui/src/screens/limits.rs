@@ -1,0 +1,325 @@
+//! Limits and settings.
+
+use eframe::egui::{ComboBox, DragValue, Grid, Ui, vec2};
+
+use super::schedule::schedule_ui;
+use crate::frame::{Scene, shortcuts};
+use crate::model::{OnClose, OverlayKind, Setting, Settings, ThemeChoice};
+use crate::parts;
+use crate::theme;
+
+/// Draws it.
+pub fn limits_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
+    parts::heading_ui(ui, "Limits and settings");
+    parts::weak_ui(
+        ui,
+        "Every change takes effect at once and is kept. 0 means no limit.",
+    );
+    ui.columns(2, |columns| {
+        parts::titled_card_ui(&mut columns[0], "Limits", |ui| {
+            numbers_ui(ui, scene, &LIMITS)
+        });
+        parts::titled_card_ui(&mut columns[0], "Slow mode", |ui| {
+            let mut slow = scene.draft.get().slow_mode;
+            if ui.checkbox(&mut slow, "Use the slow limits now").changed() {
+                scene.change(Setting::SlowMode(slow));
+            }
+            numbers_ui(ui, scene, &SLOW_LIMITS);
+        });
+        parts::titled_card_ui(&mut columns[1], "Pause by itself", |ui| {
+            pauses_ui(ui, scene)
+        });
+        parts::titled_card_ui(&mut columns[1], "Part in the network", |ui| {
+            network_ui(ui, scene)
+        });
+        parts::titled_card_ui(&mut columns[1], "This window", |ui| window_ui(ui, scene));
+    });
+    parts::titled_card_ui(ui, "Weekly schedule", |ui| schedule_ui(ui, scene));
+    parts::titled_card_ui(ui, "Keyboard", |ui| {
+        Grid::new("keys").num_columns(2).show(ui, |ui| {
+            for (keys, words) in shortcuts::WORDS {
+                ui.monospace(keys);
+                ui.label(words);
+                ui.end_row();
+            }
+        });
+    });
+}
+
+/// A limit: its name, its unit, how to read it, how to set it, and more words.
+pub struct Limit {
+    name: &'static str,
+    unit: &'static str,
+    get: fn(&Settings) -> u32,
+    set: fn(u32) -> Setting,
+    tip: &'static str,
+}
+
+const LIMITS: [Limit; 7] = [
+    Limit {
+        name: "Download",
+        unit: "KiB/s",
+        get: |settings| settings.download_kib_per_s,
+        set: Setting::DownloadKibPerS,
+        tip: "Everything that comes in, other peers' messages included",
+    },
+    Limit {
+        name: "Upload",
+        unit: "KiB/s",
+        get: |settings| settings.upload_kib_per_s,
+        set: Setting::UploadKibPerS,
+        tip: "Everything that goes out, messages to other peers included",
+    },
+    Limit {
+        name: "Monthly data",
+        unit: "GB",
+        get: |settings| settings.monthly_gb,
+        set: Setting::MonthlyGb,
+        tip: "Both ways together in 30 days",
+    },
+    Limit {
+        name: "Disk",
+        unit: "GB",
+        get: |settings| settings.disk_gb,
+        set: Setting::DiskGb,
+        tip: "The size of the archive",
+    },
+    Limit {
+        name: "Pages",
+        unit: "a minute",
+        get: |settings| settings.pages_per_min,
+        set: Setting::PagesPerMin,
+        tip: "All hosts together",
+    },
+    Limit {
+        name: "Connections",
+        unit: "at once",
+        get: |settings| settings.connections,
+        set: Setting::Connections,
+        tip: "Some home routers cope badly with many",
+    },
+    Limit {
+        name: "Processor",
+        unit: "%",
+        get: |settings| settings.cpu_percent,
+        set: |percent| Setting::CpuPercent(percent.min(100)),
+        tip: "Of the whole processor, all of its cores",
+    },
+];
+
+/// The limits that the first page offers too.
+pub const FIRST_LIMITS: &[Limit] = LIMITS.split_at(4).0;
+
+const SLOW_LIMITS: [Limit; 2] = [
+    Limit {
+        name: "Slow download",
+        unit: "KiB/s",
+        get: |settings| settings.slow_download_kib_per_s,
+        set: Setting::SlowDownloadKibPerS,
+        tip: "Download while slow mode is on",
+    },
+    Limit {
+        name: "Slow upload",
+        unit: "KiB/s",
+        get: |settings| settings.slow_upload_kib_per_s,
+        set: Setting::SlowUploadKibPerS,
+        tip: "Upload while slow mode is on",
+    },
+];
+
+fn numbers_ui(ui: &mut Ui, scene: &mut Scene<'_>, limits: &[Limit]) {
+    for setting in numbers_grid_ui(ui, scene.draft.get(), limits) {
+        scene.change(setting);
+    }
+}
+
+/// Fields for some limits; gives what was changed.
+pub fn numbers_grid_ui(ui: &mut Ui, settings: &Settings, limits: &[Limit]) -> Vec<Setting> {
+    let mut changes = Vec::new();
+    let grid = Grid::new(limits[0].name)
+        .num_columns(2)
+        .spacing(vec2(24.0, 8.0));
+    grid.show(ui, |ui| {
+        for limit in limits {
+            let value = (limit.get)(settings);
+            let (name, unit, tip) = (limit.name, limit.unit, limit.tip);
+            if let Some(changed) = parts::limit_field_ui(ui, name, value, unit, tip) {
+                changes.push((limit.set)(changed));
+            }
+            ui.end_row();
+        }
+    });
+    changes
+}
+
+fn check_ui(ui: &mut Ui, scene: &mut Scene<'_>, name: &str, value: bool, set: fn(bool) -> Setting) {
+    let mut changed = value;
+    if ui.checkbox(&mut changed, name).changed() {
+        scene.change(set(changed));
+    }
+}
+
+/// The same, where the system may not be able to tell.
+fn sensed_ui(
+    ui: &mut Ui,
+    scene: &mut Scene<'_>,
+    able: bool,
+    name: &str,
+    value: bool,
+    set: fn(bool) -> Setting,
+) {
+    let shown = ui.add_enabled_ui(able, |ui| check_ui(ui, scene, name, value && able, set));
+    if !able {
+        shown
+            .response
+            .on_hover_text("This computer does not tell, so it has no effect here.");
+    }
+}
+
+fn pauses_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
+    ui.spacing_mut().item_spacing.y = 2.0;
+    let settings = scene.draft.get().clone();
+    let abilities = scene.model.abilities;
+    sensed_ui(
+        ui,
+        scene,
+        abilities.battery,
+        "On battery",
+        settings.pause_on_battery,
+        Setting::PauseOnBattery,
+    );
+    sensed_ui(
+        ui,
+        scene,
+        abilities.metered,
+        "On a metered connection",
+        settings.pause_on_metered,
+        Setting::PauseOnMetered,
+    );
+    check_ui(
+        ui,
+        scene,
+        "When other programs keep the processor busy",
+        settings.pause_when_busy,
+        Setting::PauseWhenBusy,
+    );
+    sensed_ui(
+        ui,
+        scene,
+        abilities.idle_time,
+        "While somebody uses the computer",
+        settings.only_when_unused,
+        Setting::OnlyWhenUnused,
+    );
+}
+
+fn network_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
+    let settings = scene.draft.get().clone();
+    check_ui(
+        ui,
+        scene,
+        "May become a supernode",
+        settings.allow_supernode,
+        Setting::AllowSupernode,
+    );
+    parts::weak_ui(
+        ui,
+        "A supernode passes messages on for others, within your limits.",
+    );
+    let choices = [
+        (OverlayKind::Supernode, "Supernodes: any number of peers"),
+        (OverlayKind::Flat, "Flat: up to about 100 peers"),
+    ];
+    let name = "Kind of network";
+    choice_ui(
+        ui,
+        scene,
+        name,
+        settings.overlay,
+        &choices,
+        Setting::Overlay,
+    );
+}
+
+fn window_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
+    let settings = scene.draft.get().clone();
+    let able = scene.model.abilities.start_at_login;
+    sensed_ui(
+        ui,
+        scene,
+        able,
+        "Start at login",
+        settings.start_at_login,
+        Setting::StartAtLogin,
+    );
+    let themes = [
+        (ThemeChoice::System, "As the system"),
+        (ThemeChoice::Light, "Light"),
+        (ThemeChoice::Dark, "Dark"),
+    ];
+    let closings = [
+        (OnClose::Ask, "Ask"),
+        (OnClose::KeepCrawling, "Keep crawling"),
+        (OnClose::Quit, "Stop and quit"),
+    ];
+    Grid::new("window").num_columns(2).show(ui, |ui| {
+        choice_ui(ui, scene, "Theme", settings.theme, &themes, Setting::Theme);
+        ui.end_row();
+        let name = "Closing the window";
+        choice_ui(
+            ui,
+            scene,
+            name,
+            settings.on_close,
+            &closings,
+            Setting::OnClose,
+        );
+        ui.end_row();
+        text_size_ui(ui, scene, settings.text_percent);
+        ui.end_row();
+    });
+}
+
+fn text_size_ui(ui: &mut Ui, scene: &mut Scene<'_>, now: u32) {
+    let mut percent = now;
+    let label = ui.label("Text size");
+    let field = DragValue::new(&mut percent)
+        .range(shortcuts::TEXT_PERCENT)
+        // Typed, not dragged: everything would move away under the pointer.
+        .speed(0.0)
+        .suffix(" %")
+        .update_while_editing(false);
+    let response = ui
+        .add_sized(vec2(72.0, theme::CONTROL_HEIGHT), field)
+        .labelled_by(label.id);
+    if response.changed() && percent != now {
+        scene.change(Setting::TextPercent(percent));
+    }
+}
+
+/// A name and the choices; the caller puts the two side by side.
+fn choice_ui<T: Copy + PartialEq>(
+    ui: &mut Ui,
+    scene: &mut Scene<'_>,
+    name: &str,
+    now: T,
+    choices: &[(T, &str)],
+    set: fn(T) -> Setting,
+) {
+    let label = ui.label(name);
+    let shown = choices.iter().find(|(value, _)| *value == now);
+    let combo = ComboBox::from_id_salt(name)
+        .selected_text(shown.map_or("", |(_, words)| words))
+        .truncate()
+        .width(CHOICE_WIDTH);
+    let response = combo.show_ui(ui, |ui| {
+        for (value, words) in choices {
+            if ui.selectable_label(*value == now, *words).clicked() && *value != now {
+                scene.change(set(*value));
+            }
+        }
+    });
+    response.response.labelled_by(label.id);
+}
+
+const CHOICE_WIDTH: f32 = 176.0;

@@ -1,0 +1,81 @@
+//! The screens, one file each.
+//!
+//! A screen is a function that draws from a [`Scene`](crate::frame::Scene). What it
+//! must remember while the user is at it (text in fields, a chosen span) is in its
+//! part of [`Screens`]; everything else comes from the model.
+
+mod activity;
+mod archive;
+mod crawl;
+mod first_run;
+mod join;
+mod limits;
+mod log;
+mod network;
+mod overview;
+mod queues;
+mod ring;
+mod schedule;
+
+use eframe::egui::{Frame, Panel, ScrollArea, Ui};
+
+use crate::command::Screen;
+use crate::frame::Scene;
+use crate::theme;
+
+/// What the screens remember.
+#[derive(Default)]
+pub struct Screens {
+    first_run: first_run::FirstRunState,
+    overview: overview::OverviewState,
+    network: network::NetworkState,
+    crawl: crawl::CrawlState,
+    archive: archive::ArchiveState,
+}
+
+/// Draws the screen that is chosen.
+pub fn screen_ui(ui: &mut Ui, scene: &mut Scene<'_>, screens: &mut Screens) {
+    // Tables scroll by themselves; the other screens as a whole.
+    match scene.view.screen {
+        Screen::Overview => scroll_ui(ui, "overview", |ui| {
+            overview::overview_ui(ui, scene, &mut screens.overview);
+        }),
+        Screen::Activity => activity::activity_ui(ui, scene),
+        Screen::Queues => queues::queues_ui(ui, scene),
+        Screen::Network => network::network_ui(ui, scene, &mut screens.network),
+        Screen::Crawl => scroll_ui(ui, "crawl", |ui| {
+            crawl::crawl_ui(ui, scene, &mut screens.crawl);
+        }),
+        Screen::Archive => scroll_ui(ui, "archive", |ui| {
+            archive::archive_ui(ui, scene, &mut screens.archive);
+        }),
+        Screen::Limits => scroll_ui(ui, "limits", |ui| limits::limits_ui(ui, scene)),
+        Screen::Log => log::log_ui(ui, scene),
+    }
+}
+
+/// Draws what must be answered before anything else is shown.
+pub fn before_all_ui(ui: &mut Ui, scene: &mut Scene<'_>, screens: &mut Screens) {
+    let asks_to_join = scene.model.crawl.offer.is_some();
+    if !asks_to_join {
+        Panel::bottom("answers")
+            .frame(Frame::new().inner_margin(theme::GAP))
+            .show(ui, |ui| {
+                first_run::answers_ui(ui, scene, &mut screens.first_run)
+            });
+    }
+    scroll_ui(ui, "before all", |ui| {
+        if asks_to_join {
+            join::offer_ui(ui, scene);
+        } else {
+            first_run::first_run_ui(ui, scene, &mut screens.first_run);
+        }
+    });
+}
+
+fn scroll_ui(ui: &mut Ui, name: &str, add: impl FnOnce(&mut Ui)) {
+    ScrollArea::vertical()
+        .id_salt(name)
+        .auto_shrink(false)
+        .show(ui, add);
+}

@@ -1,0 +1,215 @@
+//! Network: who takes part.
+
+use eframe::egui::{Align, Label, Layout, RichText, Ui};
+use egui_extras::{Column, TableBuilder};
+
+use super::ring::ring_ui;
+use crate::command::{Command, PeerColumn};
+use crate::format;
+use crate::frame::{Scene, shortcuts};
+use crate::model::{Field, OverlayKind, PeerRow, Role};
+use crate::parts;
+use crate::symbols;
+use crate::table::{Drawn, sort_head_ui};
+use crate::theme;
+
+/// What the screen remembers.
+#[derive(Default)]
+pub struct NetworkState {
+    address: String,
+}
+
+const RING_SIZE: f32 = 184.0;
+
+const COLUMNS: [(&str, PeerColumn); 7] = [
+    ("Peer", PeerColumn::Id),
+    ("Role", PeerColumn::Role),
+    ("Share", PeerColumn::Share),
+    ("Answers in", PeerColumn::RoundTrip),
+    ("Received", PeerColumn::Download),
+    ("Sent", PeerColumn::Upload),
+    ("Version", PeerColumn::Version),
+];
+
+/// Draws it.
+pub fn network_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut NetworkState) {
+    parts::heading_ui(ui, "Network");
+    parts::card_ui(ui, |ui| {
+        ui.horizontal_top(|ui| {
+            ring_ui(ui, &scene.model.network, RING_SIZE);
+            ui.add_space(theme::GAP);
+            ui.vertical(|ui| beside_ring_ui(ui, scene, state));
+        });
+    });
+    ui.horizontal(|ui| {
+        let search = &mut scene.view.peers.search;
+        let field = parts::search_field_ui(ui, "Search peers", search, 240.0);
+        if shortcuts::wants_search(ui.ctx()) {
+            field.request_focus();
+        }
+        let peers = scene.model.peers.total as u64;
+        ui.weak(format::counted(peers, "peer", "peers"));
+    });
+    let others = scene.model.peers.rows.iter().any(|peer| !peer.me);
+    if others || scene.model.peers.total > 1 {
+        table_ui(ui, scene);
+    } else if scene.view.peers.search.is_empty() {
+        let looking = match scene.model.network.looks_on_local_network {
+            true => "Add one, open a join file, or wait: looking on your local network.",
+            false => "Add one, or open a join file on the Crawl screen.",
+        };
+        parts::empty_ui(ui, "No peers yet", looking);
+    } else {
+        parts::empty_ui(
+            ui,
+            "No peer matches",
+            "Clear the search to see all of them.",
+        );
+    }
+}
+
+fn beside_ring_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut NetworkState) {
+    ui.spacing_mut().item_spacing.y = 4.0;
+    let network = &scene.model.network;
+    let me = network.nodes.iter().find(|node| node.me);
+    let role = me.map_or(Role::Leaf, |node| node.role);
+    let share = format::percent(network.my_share);
+    ui.label(format!(
+        "This computer is a {} and takes care of {share} of all hosts.",
+        symbols::role(role).word
+    ));
+    parts::weak_ui(
+        ui,
+        match network.overlay {
+            OverlayKind::Supernode => {
+                "A supernode is a well-connected peer that passes messages on for others. \
+                 Peers stand on the ring by their ids, not by where they are."
+            }
+            OverlayKind::Flat => {
+                "Every peer passes messages on. \
+                 Peers stand on the ring by their ids, not by where they are."
+            }
+        },
+    );
+    match network.my_addresses.as_slice() {
+        [] => {
+            parts::weak_ui(ui, "Other peers cannot call this computer yet.");
+        }
+        [first, more @ ..] => {
+            ui.horizontal(|ui| {
+                if ui.add(parts::button("Copy my address")).clicked() {
+                    ui.ctx().copy_text(first.clone());
+                    scene
+                        .toasts
+                        .say("Your address is copied.", None, scene.time_secs);
+                }
+                let mut tip = first.clone();
+                for address in more {
+                    tip.push('\n');
+                    tip.push_str(address);
+                }
+                let text = RichText::new(first).monospace().weak();
+                ui.add(Label::new(text).truncate()).on_hover_text(tip);
+            });
+        }
+    }
+    let field = parts::text_field_ui(
+        ui,
+        "Peer's address",
+        &mut state.address,
+        "/dns4/example.org/tcp/4001",
+    );
+    parts::problem_ui(ui, scene.model.problem(Field::PeerAddress));
+    let entered =
+        field.lost_focus() && ui.input(|input| input.key_pressed(eframe::egui::Key::Enter));
+    let address = state.address.trim().to_owned();
+    ui.add_enabled_ui(!address.is_empty(), |ui| {
+        if (ui.add(parts::button("Add peer")).clicked() || entered) && !address.is_empty() {
+            let text = format!("Calling {address}.");
+            scene.send_and_say(Command::AddPeer(address), text);
+            state.address.clear();
+        }
+    });
+}
+
+fn table_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
+    let peers = &scene.model.peers;
+    let request = &mut scene.view.peers;
+    let mut drawn = Drawn::default();
+    ui.spacing_mut().item_spacing.y = 0.0;
+    TableBuilder::new(ui)
+        .id_salt("peers")
+        .striped(true)
+        .auto_shrink(false)
+        .cell_layout(Layout::left_to_right(Align::Center))
+        .column(Column::remainder().clip(true).at_least(140.0))
+        .column(Column::exact(104.0))
+        .column(Column::exact(64.0))
+        .column(Column::exact(80.0))
+        .columns(Column::exact(76.0), 2)
+        .column(Column::exact(72.0).clip(true))
+        .header(theme::ROW_HEIGHT, |mut header| {
+            for (name, column) in COLUMNS {
+                header.col(|ui| match column {
+                    PeerColumn::Id | PeerColumn::Role => sort_head_ui(ui, name, column, request),
+                    _ => {
+                        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+                            sort_head_ui(ui, name, column, request);
+                        });
+                    }
+                });
+            }
+        })
+        .body(|body| {
+            body.rows(theme::ROW_HEIGHT, peers.total, |mut row| {
+                let number = row.index();
+                drawn.row(number);
+                let Some(peer) = peers.get(number) else {
+                    row.col(|ui| {
+                        ui.weak("…");
+                    });
+                    return;
+                };
+                row.col(|ui| peer_ui(ui, peer));
+                row.col(|ui| {
+                    ui.label(symbols::role(peer.role).text());
+                });
+                for (text, tip) in figures(peer) {
+                    row.col(|ui| parts::number_ui(ui, text, tip));
+                }
+            });
+        });
+    request.rows = drawn.ask();
+}
+
+fn peer_ui(ui: &mut Ui, peer: &PeerRow) {
+    let text = match peer.me {
+        true => RichText::new(format!("{} (this computer)", peer.id)).strong(),
+        false => RichText::new(&peer.id),
+    };
+    let address = match peer.address.is_empty() {
+        true => "known from other peers",
+        false => &peer.address,
+    };
+    ui.add(Label::new(text).truncate()).on_hover_text(address);
+}
+
+fn figures(peer: &PeerRow) -> [(String, Option<String>); 5] {
+    let bytes = |number| {
+        let exact = format!("{} bytes", format::count(number));
+        (format::bytes(number), Some(exact))
+    };
+    let dash = || "–".to_owned();
+    let answers = peer.rtt_ms.map_or_else(dash, |ms| format!("{ms} ms"));
+    let version = match peer.version.is_empty() {
+        true => dash(),
+        false => peer.version.clone(),
+    };
+    [
+        (format::percent(peer.share), None),
+        (answers, None),
+        bytes(peer.download_bytes),
+        bytes(peer.upload_bytes),
+        (version, None),
+    ]
+}

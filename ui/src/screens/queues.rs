@@ -1,0 +1,161 @@
+//! Queues: the hosts, and what waits for them.
+
+use eframe::egui::{Align, Label, Layout, Ui, vec2};
+use egui_extras::{Column, TableBuilder};
+
+use crate::command::{Command, HostColumn};
+use crate::format;
+use crate::frame::{Scene, shortcuts};
+use crate::model::HostRow;
+use crate::parts;
+use crate::table::{Drawn, sort_head_ui};
+use crate::theme;
+
+const COLUMNS: [(&str, HostColumn); 9] = [
+    ("Host", HostColumn::Host),
+    ("Waiting", HostColumn::Waiting),
+    ("Memory", HostColumn::InMemory),
+    ("Disk", HostColumn::OnDisk),
+    ("Next", HostColumn::Next),
+    ("Delay", HostColumn::Delay),
+    ("Fetched", HostColumn::Fetched),
+    ("Errors", HostColumn::Errors),
+    ("Dropped", HostColumn::Dropped),
+];
+
+/// Draws it.
+pub fn queues_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
+    parts::heading_ui(ui, "Queues");
+    ui.horizontal(|ui| {
+        let search = &mut scene.view.hosts.search;
+        let field = parts::search_field_ui(ui, "Search hosts", search, 240.0);
+        if shortcuts::wants_search(ui.ctx()) {
+            field.request_focus();
+        }
+        let hosts = scene.model.hosts.total as u64;
+        ui.weak(format::counted(hosts, "host", "hosts"));
+    });
+    if scene.model.hosts.total > 0 {
+        table_ui(ui, scene);
+    } else if scene.view.hosts.search.is_empty() {
+        parts::empty_ui(
+            ui,
+            "No hosts yet",
+            "Every web site that this computer takes care of gets a line here, with the pages \
+             that wait for it. Add a web site on the Crawl screen, or wait for peers to send some.",
+        );
+    } else {
+        parts::empty_ui(
+            ui,
+            "No host matches",
+            "Clear the search to see all of them.",
+        );
+    }
+}
+
+fn table_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
+    let hosts = &scene.model.hosts;
+    let now_ms = scene.model.now_ms;
+    let request = &mut scene.view.hosts;
+    let mut drawn = Drawn::default();
+    let mut toggle = None;
+    // Ten columns fit a small window only if they stand close together.
+    ui.spacing_mut().item_spacing = vec2(4.0, 0.0);
+    TableBuilder::new(ui)
+        .id_salt("hosts")
+        .striped(true)
+        .auto_shrink(false)
+        .cell_layout(Layout::left_to_right(Align::Center))
+        .column(Column::remainder().clip(true).at_least(120.0))
+        .columns(Column::exact(60.0), 2)
+        .column(Column::exact(52.0))
+        .column(Column::exact(60.0))
+        .column(Column::exact(104.0).clip(true))
+        .column(Column::exact(60.0))
+        .column(Column::exact(52.0))
+        .columns(Column::exact(60.0), 2)
+        .header(theme::ROW_HEIGHT, |mut header| {
+            for (name, column) in COLUMNS {
+                header.col(|ui| {
+                    if column == HostColumn::Host {
+                        sort_head_ui(ui, name, column, request);
+                    } else {
+                        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+                            sort_head_ui(ui, name, column, request);
+                        });
+                    }
+                });
+            }
+            header.col(|_| {});
+        })
+        .body(|body| {
+            body.rows(theme::ROW_HEIGHT, hosts.total, |mut row| {
+                let number = row.index();
+                drawn.row(number);
+                let Some(host) = hosts.get(number) else {
+                    row.col(|ui| {
+                        ui.weak("…");
+                    });
+                    return;
+                };
+                row.col(|ui| {
+                    ui.add(Label::new(&host.host).truncate())
+                        .on_hover_text(&host.host);
+                });
+                for (text, tip) in figures(host, now_ms) {
+                    row.col(|ui| parts::number_ui(ui, text, tip));
+                }
+                row.col(|ui| {
+                    let (word, label) = match host.blocked {
+                        true => ("Unblock", format!("Unblock {}", host.host)),
+                        false => ("Block", format!("Block {}", host.host)),
+                    };
+                    if parts::row_button_ui(ui, word, &label).clicked() {
+                        toggle = Some((host.host.clone(), host.blocked));
+                    }
+                });
+            });
+        });
+    request.rows = drawn.ask();
+    if let Some((host, blocked)) = toggle {
+        let block = Command::BlockSite(host.clone());
+        let unblock = Command::UnblockSite(host.clone());
+        match blocked {
+            true => scene.send_with_undo(unblock, format!("{host} may be visited again."), block),
+            false => scene.send_with_undo(
+                block,
+                format!("{host} is blocked: it will not be visited again."),
+                unblock,
+            ),
+        }
+    }
+}
+
+/// The cells after the name, with what is under the pointer.
+fn figures(host: &HostRow, now_ms: u64) -> [(String, Option<String>); 8] {
+    let count = |number| (format::count(number), None);
+    let next = match host.next_ms {
+        _ if host.blocked => ("blocked".to_owned(), None),
+        None => ("fetching".to_owned(), None),
+        Some(_) if host.waiting() == 0 => ("–".to_owned(), Some("nothing waits".to_owned())),
+        Some(at_ms) => (format::until(at_ms, now_ms), None),
+    };
+    let delay = format::lasting(host.delay_ms);
+    let delay = match host.delay_why.is_empty() {
+        true => (delay, Some("the usual pause between two pages".to_owned())),
+        false => {
+            let text = format!("{delay}, {}", host.delay_why);
+            (text.clone(), Some(text))
+        }
+    };
+    [
+        count(host.waiting()),
+        count(host.in_memory),
+        count(host.on_disk),
+        next,
+        delay,
+        count(host.fetched),
+        count(host.errors),
+        count(host.dropped),
+    ]
+}

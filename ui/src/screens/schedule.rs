@@ -1,0 +1,88 @@
+//! The weekly schedule: a line for each day.
+
+use eframe::egui::{DragValue, Ui, WidgetInfo, WidgetType, vec2};
+
+use crate::frame::Scene;
+use crate::model::{DayHours, Setting, WEEKDAYS};
+use crate::parts;
+use crate::theme;
+
+/// Draws it.
+pub fn schedule_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
+    let mut on = scene.draft.get().schedule_on;
+    if ui.checkbox(&mut on, "Crawl only at these hours").changed() {
+        scene.change(Setting::ScheduleOn(on));
+    }
+    if !on {
+        return;
+    }
+    let before = scene.draft.get().schedule;
+    let mut days = before;
+    for (name, day) in WEEKDAYS.into_iter().zip(&mut days) {
+        day_ui(ui, name, day);
+    }
+    if days != before {
+        scene.change(Setting::Schedule(days));
+    }
+    parts::weak_ui(
+        ui,
+        "An end before its beginning is on the next day: 22:00 to 7:00.",
+    );
+}
+
+fn day_ui(ui: &mut Ui, name: &str, day: &mut DayHours) {
+    ui.horizontal(|ui| {
+        ui.scope(|ui| {
+            ui.set_min_width(112.0);
+            ui.checkbox(&mut day.on, name);
+        });
+        ui.add_enabled_ui(day.on, |ui| {
+            ui.label("from");
+            hour_ui(ui, &format!("{name} from"), &mut day.from_hour, 0..=23);
+            ui.label("to");
+            hour_ui(ui, &format!("{name} to"), &mut day.to_hour, 1..=24);
+        });
+        bar_ui(ui, *day);
+    });
+}
+
+fn hour_ui(ui: &mut Ui, label: &str, hour: &mut u8, range: std::ops::RangeInclusive<u8>) {
+    let field = DragValue::new(hour)
+        .range(range)
+        .speed(0.1)
+        .update_while_editing(false)
+        .custom_formatter(|hour, _| format!("{hour:.0}:00"))
+        .custom_parser(|text| text.split(':').next()?.trim().parse().ok());
+    let response = ui.add_sized(vec2(64.0, theme::CONTROL_HEIGHT), field);
+    let (enabled, value) = (ui.is_enabled(), f64::from(*hour));
+    response.widget_info(|| {
+        let mut info = WidgetInfo::drag_value(enabled, value);
+        info.typ = WidgetType::DragValue;
+        info.label = Some(label.to_owned());
+        info
+    });
+}
+
+/// The day as a bar of 24 hours.
+fn bar_ui(ui: &mut Ui, day: DayHours) {
+    let palette = theme::palette(ui);
+    let width = ui.available_width().min(240.0);
+    let (rect, _) = ui.allocate_exact_size(vec2(width, theme::GRID), eframe::egui::Sense::hover());
+    ui.painter().rect_filled(rect, 2.0, palette.edge);
+    if !day.on {
+        return;
+    }
+    let at = |hour: u8| rect.left() + rect.width() * f32::from(hour) / 24.0;
+    let spans = match day.from_hour < day.to_hour {
+        true => [(day.from_hour, day.to_hour), (0, 0)],
+        // The morning that belongs to it is the next day's; it is drawn on this line too,
+        // because it is set here.
+        false => [(day.from_hour, 24), (0, day.to_hour)],
+    };
+    for (from, to) in spans {
+        let mut part = rect;
+        part.min.x = at(from);
+        part.max.x = at(to);
+        ui.painter().rect_filled(part, 2.0, palette.accent);
+    }
+}

@@ -1,0 +1,47 @@
+//! Activity.
+
+use super::*;
+use peercrawl_ui::model::{Outcome, View};
+
+#[test]
+fn each_result_has_a_symbol_and_a_word() {
+    let window = Window::at(Screen::Activity);
+    for text in [
+        "✔ fetched",
+        "🗐 duplicate",
+        "⛔ robots said no",
+        "⏱ timeout",
+        "⚠ error",
+        "🛡 private address refused",
+        "🌀 trap",
+    ] {
+        assert!(window.0.query_all_by_label(text).next().is_some(), "{text}");
+    }
+    assert!(window.has("Harbour timetable, winter"));
+    assert!(window.has("and 2 more"));
+}
+
+#[test]
+fn blocking_a_site_takes_effect_at_once_and_can_be_undone() {
+    let mut window = Window::at(Screen::Activity);
+    let host = "site-3.example.org".to_owned();
+    window.press("Block site-3.example.org");
+    assert_eq!(window.sent(), [Command::BlockSite(host.clone())]);
+    assert!(window.has("site-3.example.org is blocked"));
+    window.press("Undo");
+    assert_eq!(window.sent(), [Command::UnblockSite(host)]);
+    assert!(!window.has("is blocked"));
+}
+
+#[test]
+fn results_are_filtered_and_searched_by_the_backend() {
+    let mut window = Window::at(Screen::Activity);
+    window.press("Show only: timeout");
+    assert_eq!(window.shown().outcome, Some(Outcome::Timeout));
+    window.fill("Search in results", "bees");
+    assert_eq!(window.shown().results_search, "bees");
+    window.change(|model| model.results = Arc::new(View::default()));
+    assert!(window.has("No result matches"));
+    window.press("Show all results");
+    assert_eq!(window.shown().outcome, None);
+}

@@ -1,0 +1,127 @@
+//! Crawl.
+
+use super::*;
+use peercrawl_ui::egui::DroppedFile;
+use peercrawl_ui::model::{Field, Scope};
+use std::path::PathBuf;
+
+#[test]
+fn bad_lines_are_explained_and_stay_while_good_ones_are_added() {
+    let mut window = Window::at(Screen::Crawl);
+    let text = "https://a.example.org/\nnonsense\nhttps://b.example.org/";
+    window.fill("Web addresses to add", text);
+    assert_eq!(window.sent(), [Command::CheckSeeds(text.to_owned())]);
+    assert!(window.has("nonsense: a web address begins with http:// or https://"));
+    assert!(window.has("1 line cannot be added"));
+    window.press("Add 2 web sites");
+    let good = vec![
+        "https://a.example.org/".to_owned(),
+        "https://b.example.org/".to_owned(),
+    ];
+    let sent = window.sent();
+    assert_eq!(sent[0], Command::AddSeeds(good.clone()));
+    assert_eq!(sent[1], Command::CheckSeeds("nonsense".to_owned()));
+    let field = window.0.get(fields("Web addresses to add"));
+    assert_eq!(field.value().as_deref(), Some("nonsense"));
+    window.press("Undo");
+    assert_eq!(window.sent(), [Command::RemoveSeeds(good)]);
+}
+
+#[test]
+fn seeds_can_be_removed_and_brought_back() {
+    let mut window = Window::at(Screen::Crawl);
+    let seed = vec!["https://library.example.org/".to_owned()];
+    window.press("Remove https://library.example.org/");
+    assert_eq!(window.sent(), [Command::RemoveSeeds(seed.clone())]);
+    assert!(
+        window
+            .0
+            .query_by_label("https://library.example.org/")
+            .is_none()
+    );
+    window.press("Undo");
+    assert_eq!(window.sent(), [Command::AddSeeds(seed)]);
+}
+
+#[test]
+fn scope_and_depth_are_set() {
+    let mut window = Window::at(Screen::Crawl);
+    window.click(Role::RadioButton, "Only the hosts above");
+    assert_eq!(window.sent(), changed(Setting::Scope(Scope::Host)));
+    let domain = "The hosts above and others of the same name (www., blog., …)";
+    window.click(Role::RadioButton, domain);
+    assert_eq!(window.sent(), changed(Setting::Scope(Scope::Domain)));
+    window.click(Role::RadioButton, "Anywhere that links lead");
+    assert_eq!(window.sent(), changed(Setting::Scope(Scope::Any)));
+    window.set_number("Links to follow from there at most", "7");
+    assert_eq!(window.sent(), changed(Setting::MaxDepth(7)));
+}
+
+#[test]
+fn a_join_file_is_made() {
+    let mut window = Window::at(Screen::Crawl);
+    window.press("Make join file");
+    let proposed = PathBuf::from("/home/ada/libraries.peercrawl");
+    assert_eq!(window.sent(), [Command::MakeJoinFile(proposed)]);
+    window.fill("Write a join file to", "mine.peercrawl");
+    window.press("Make join file");
+    assert_eq!(
+        window.sent(),
+        [Command::MakeJoinFile(PathBuf::from("mine.peercrawl"))]
+    );
+    window.press("Choose where…");
+    assert_eq!(window.sent(), [Command::Browse(Field::NewJoinFile)]);
+}
+
+#[test]
+fn a_join_file_says_what_it_would_do_before_it_does_it() {
+    let mut window = Window::at(Screen::Crawl);
+    window.fill("Open a join file", "friend.peercrawl");
+    window.press("Open join file");
+    assert_eq!(
+        window.sent(),
+        [Command::ReadJoinFile(PathBuf::from("friend.peercrawl"))]
+    );
+    for text in [
+        "Join “Libraries of the world”?",
+        "only on the hosts named here",
+        "https://library-0.example.org/",
+        "and 3 web sites",
+        "You would leave the crawl “Museums”.",
+    ] {
+        assert!(window.has(text), "{text}");
+    }
+    window.press("Do not join");
+    assert_eq!(window.sent(), [Command::DeclineJoin]);
+    window.press("Open join file");
+    window.sent();
+    window.press("Join this crawl");
+    assert_eq!(window.sent(), [Command::AcceptJoin]);
+    window.press("Browse…");
+    assert_eq!(window.sent(), [Command::Browse(Field::JoinFile)]);
+}
+
+#[test]
+fn a_join_file_can_be_dropped_onto_any_screen() {
+    let mut window = Window::at(Screen::Log);
+    let dropped = |name: &str| DroppedFile {
+        path: Some(PathBuf::from(name)),
+        ..DroppedFile::default()
+    };
+    window.0.input_mut().dropped_files = vec![dropped("a.peercrawl"), dropped("b.txt")];
+    window.0.run();
+    assert_eq!(
+        window.sent(),
+        [Command::ReadJoinFile(PathBuf::from("a.peercrawl"))]
+    );
+}
+
+#[test]
+fn blocked_sites_are_listed() {
+    let mut window = Window::at(Screen::Crawl);
+    window.press("Unblock site-5.example.org");
+    assert_eq!(
+        window.sent(),
+        [Command::UnblockSite("site-5.example.org".to_owned())]
+    );
+}

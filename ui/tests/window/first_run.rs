@@ -1,0 +1,117 @@
+//! The first page.
+
+use super::*;
+use peercrawl_ui::command::Begin;
+use peercrawl_ui::model::Field;
+use std::path::PathBuf;
+
+fn began(settings: Vec<Setting>, with: Begin) -> Vec<Command> {
+    vec![Command::Begin { settings, with }]
+}
+
+#[test]
+fn it_says_what_it_will_use_before_anything_is_fetched() {
+    let mut window = Window::open(made_up::first_run());
+    for text in [
+        "Welcome to PeerCrawl",
+        "visit your private network",
+        "asks robots not to go",
+        "about 150 MB of memory",
+    ] {
+        assert!(window.has(text), "{text}");
+    }
+    for (label, value) in [
+        ("Download", "256 KiB/s"),
+        ("Upload", "64 KiB/s"),
+        ("Monthly data", "10 GB"),
+        ("Disk", "10 GB"),
+    ] {
+        let field = window.0.get_by_role_and_label(Role::SpinButton, label);
+        assert_eq!(field.value().as_deref(), Some(value), "{label}");
+    }
+    assert_eq!(window.sent(), []);
+    assert!(
+        window
+            .0
+            .query_by_role_and_label(Role::Button, "Overview")
+            .is_none()
+    );
+}
+
+#[test]
+fn start_without_an_address_says_what_is_missing() {
+    let mut window = Window::open(made_up::first_run());
+    window.press("Start crawling");
+    assert!(window.has("Type a web address."));
+    assert_eq!(window.sent(), []);
+    window.fill("Web address", "https://example.org/");
+    window.press("Start crawling");
+    let site = Begin::Site("https://example.org/".to_owned());
+    assert_eq!(window.sent(), began(vec![], site));
+    assert!(window.has("Crawling"));
+}
+
+#[test]
+fn limits_are_changed_right_there() {
+    let mut window = Window::open(made_up::first_run());
+    window.set_number("Download", "100");
+    window.set_number("Download", "128");
+    window.set_number("Disk", "no limit");
+    window.click(
+        Role::RadioButton,
+        "The demo: a made-up web on this computer, nothing leaves it",
+    );
+    window.press("Start crawling");
+    let settings = vec![Setting::DownloadKibPerS(128), Setting::DiskGb(0)];
+    assert_eq!(window.sent(), began(settings, Begin::Demo));
+}
+
+#[test]
+fn a_join_file_or_a_peer_will_do() {
+    let mut window = Window::open(made_up::first_run());
+    window.click(Role::RadioButton, "A join file from a friend");
+    window.fill("File", "a.peercrawl");
+    window.press("Start crawling");
+    let file = Begin::JoinFile(PathBuf::from("a.peercrawl"));
+    assert_eq!(window.sent(), began(vec![], file));
+
+    let mut window = Window::open(made_up::first_run());
+    window.click(Role::RadioButton, "A friend's computer");
+    window.press("Start crawling");
+    assert!(window.has("Type its address."));
+    window.fill("Its address", "/ip4/203.0.113.5/tcp/4001");
+    window.press("Start crawling");
+    let peer = Begin::Peer("/ip4/203.0.113.5/tcp/4001".to_owned());
+    assert_eq!(window.sent(), began(vec![], peer));
+}
+
+#[test]
+fn with_a_crawl_to_join_nothing_more_is_asked() {
+    let mut model = made_up::first_run();
+    if let Some(first_run) = &mut model.first_run {
+        first_run.has_crawl = true;
+    }
+    let mut window = Window::open(model);
+    assert!(!window.has("Begin with"));
+    window.press("Start crawling");
+    assert_eq!(window.sent(), began(vec![], Begin::AsConfigured));
+}
+
+#[test]
+fn not_now_leads_to_a_stopped_crawl() {
+    let mut window = Window::open(made_up::first_run());
+    window.press("Not now");
+    assert_eq!(window.sent(), [Command::NotNow]);
+    assert!(window.has("Stopped"));
+    window.press("Start");
+    assert_eq!(window.sent(), [Command::Start]);
+}
+
+#[test]
+fn what_is_wrong_with_the_address_stands_beside_it() {
+    let mut window = Window::open(made_up::first_run());
+    window.change(|model| {
+        model.problems = vec![(Field::FirstSite, "this host does not exist".to_owned())];
+    });
+    assert!(window.has("this host does not exist"));
+}

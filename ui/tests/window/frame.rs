@@ -1,0 +1,155 @@
+//! The status bar, the rail, shortcuts, toasts and closing.
+
+use super::*;
+use peercrawl_ui::egui::ViewportEvent;
+use peercrawl_ui::model::{Notice, OnClose, PauseReason, RunState};
+
+#[test]
+fn the_status_is_on_every_screen() {
+    let mut window = Window::open(made_up::model());
+    for screen in Screen::ALL {
+        window.go(screen);
+        assert_eq!(window.shown().screen, screen);
+        assert!(window.has("Crawling · 12 peers · 34 pages/s"));
+        assert!(window.has("212 KiB/s") && window.has("18 KiB/s"));
+        for button in ["Pause", "Pause 1 h", "Finish and stop"] {
+            window.0.get_by_role_and_label(Role::Button, button);
+        }
+    }
+}
+
+#[test]
+fn the_main_buttons_send_what_they_say() {
+    let mut window = Window::open(made_up::model());
+    window.press("Pause");
+    assert_eq!(window.sent(), [Command::Pause]);
+    assert!(window.has("Paused by you"));
+    window.press("Start");
+    assert_eq!(window.sent(), [Command::Start]);
+    window.press("Pause 1 h");
+    assert_eq!(window.sent(), [Command::PauseFor { minutes: 60 }]);
+    assert!(window.has("Paused until 17:40"));
+    window.press("Start");
+    window.sent();
+    window.press("Finish and stop");
+    assert_eq!(window.sent(), [Command::FinishAndStop]);
+    assert!(window.has("Finishing: 6 pages under way"));
+    window.press("Undo");
+    assert_eq!(window.sent(), [Command::Start]);
+}
+
+#[test]
+fn the_sentence_gives_the_reason_of_a_pause() {
+    let mut window = Window::open(made_up::model());
+    window.change(|model| model.state = RunState::Paused(PauseReason::OnBattery));
+    assert!(window.has("Paused: on battery"));
+    let until_ms = made_up::NOW_MS + 3 * 86_400_000;
+    window.change(|model| model.state = RunState::Paused(PauseReason::QuotaUsed { until_ms }));
+    assert!(window.has("monthly data used up, goes on 19 Nov"));
+}
+
+#[test]
+fn slow_mode_shows_at_once_and_stays_if_the_model_agrees() {
+    let mut window = Window::open(made_up::model());
+    window.click(Role::CheckBox, "Slow mode");
+    assert_eq!(window.sent(), changed(Setting::SlowMode(true)));
+    assert!(window.has("Download graph: now 212 KiB/s, limit 64 KiB/s"));
+    window.click(Role::CheckBox, "Slow mode");
+    assert_eq!(window.sent(), changed(Setting::SlowMode(false)));
+}
+
+#[test]
+fn the_keyboard_does_the_same() {
+    let mut window = Window::open(made_up::model());
+    window.shortcut(Key::Num3);
+    assert_eq!(window.shown().screen, Screen::Queues);
+    window.shortcut(Key::P);
+    window.shortcut(Key::P);
+    window.shortcut(Key::L);
+    window.shortcut(Key::H);
+    window.shortcut(Key::Plus);
+    assert_eq!(
+        window.sent(),
+        [
+            Command::Pause,
+            Command::Start,
+            Command::Change(Setting::SlowMode(true)),
+            Command::PauseFor { minutes: 60 },
+            Command::Change(Setting::TextPercent(110)),
+        ]
+    );
+    window.shortcut(Key::F);
+    assert!(window.0.get(fields("Search hosts")).is_focused());
+}
+
+#[test]
+fn the_tab_key_goes_through_the_controls_in_their_order() {
+    let mut window = Window::open(made_up::model());
+    let mut order = Vec::new();
+    for _ in 0..5 {
+        window.0.key_press(Key::Tab);
+        window.0.run();
+        let focused = window
+            .0
+            .get_all(By::new().predicate(|node| node.is_focused()));
+        order.extend(focused.filter_map(|node| node.accesskit_node().label()));
+    }
+    let expected = [
+        "Pause",
+        "Pause 1 h",
+        "Finish and stop",
+        "Slow mode",
+        "Overview",
+    ];
+    assert_eq!(order, expected);
+}
+
+#[test]
+fn a_notice_is_shown_once_and_goes_away() {
+    let mut window = Window::open(made_up::model());
+    let notice = Notice {
+        id: 7,
+        text: "The join file is written.".to_owned(),
+        failed: false,
+    };
+    window.change(|model| model.notices = vec![notice]);
+    assert!(window.has("The join file is written."));
+    // Each step is a quarter of a second.
+    window.0.run_steps(40);
+    assert!(!window.has("The join file is written."));
+}
+
+fn close(window: &mut Window) {
+    let viewports = &mut window.0.input_mut().viewports;
+    let root = viewports.values_mut().next().expect("a window");
+    root.events.push(ViewportEvent::Close);
+    window.0.step();
+    let viewports = &mut window.0.input_mut().viewports;
+    let root = viewports.values_mut().next().expect("a window");
+    root.events.clear();
+    window.0.run();
+}
+
+#[test]
+fn closing_asks_whether_to_keep_crawling() {
+    let mut window = Window::open(made_up::model());
+    close(&mut window);
+    window.press("Cancel");
+    assert_eq!(window.sent(), []);
+    close(&mut window);
+    window.press("Keep crawling");
+    assert_eq!(window.sent(), [Command::Hidden]);
+    close(&mut window);
+    window.click(Role::CheckBox, "Do not ask again");
+    window.press("Stop and quit");
+    let remembered = Command::Change(Setting::OnClose(OnClose::Quit));
+    assert_eq!(window.sent(), [remembered, Command::Quit]);
+}
+
+#[test]
+fn a_stopped_crawl_is_closed_without_a_question() {
+    let mut window = Window::open(made_up::model());
+    window.change(|model| model.state = RunState::Stopped);
+    close(&mut window);
+    assert_eq!(window.sent(), [Command::Quit]);
+}

@@ -1,0 +1,180 @@
+//! The window as its user sees it: every screen is drawn from a made-up model, every
+//! control is found by its label, and the commands that come out are checked. No
+//! display and no GPU is needed.
+//!
+//! `Harness::run` fails if the window asks to be drawn again and again, so every test
+//! is also a check that it sleeps when nothing happens.
+
+#[path = "../../examples/preview/made_up.rs"]
+mod made_up;
+
+mod activity;
+mod archive;
+mod crawl;
+mod everywhere;
+mod first_run;
+mod frame;
+mod limits;
+mod log;
+mod network;
+mod overview;
+mod queues;
+
+use std::sync::Arc;
+
+use egui_kittest::Harness;
+use egui_kittest::kittest::{By, NodeT, Queryable};
+use peercrawl_ui::command::{Command, Screen, ViewRequest};
+use peercrawl_ui::egui::accesskit::Role;
+use peercrawl_ui::egui::{Key, Modifiers, vec2};
+use peercrawl_ui::model::{Model, Setting};
+use peercrawl_ui::{App, Backend};
+
+/// A backend that remembers what it was sent and answers like the made-up crawl.
+struct Fake {
+    model: Arc<Model>,
+    sent: Vec<Command>,
+    shown: Option<ViewRequest>,
+}
+
+impl Backend for Fake {
+    fn latest(&mut self) -> Arc<Model> {
+        Arc::clone(&self.model)
+    }
+
+    fn send(&mut self, command: Command) {
+        made_up::answer(Arc::make_mut(&mut self.model), &command);
+        match command {
+            Command::Show(request) => self.shown = Some(*request),
+            command => self.sent.push(command),
+        }
+    }
+}
+
+/// A window in a test.
+struct Window(Harness<'static, App<Fake>>);
+
+impl Window {
+    /// Large enough that nothing has to be scrolled to.
+    fn open(model: Model) -> Self {
+        Self::open_sized(model, 1_280.0, 1_800.0)
+    }
+
+    fn open_sized(model: Model, width: f32, height: f32) -> Self {
+        let fake = Fake {
+            model: Arc::new(model),
+            sent: Vec::new(),
+            shown: None,
+        };
+        let mut harness = Harness::builder()
+            .with_size(vec2(width, height))
+            .build_eframe(|creation| App::new(&creation.egui_ctx, fake));
+        harness.run();
+        Self(harness)
+    }
+
+    /// A running crawl at this screen.
+    fn at(screen: Screen) -> Self {
+        let mut window = Self::open(made_up::model());
+        window.go(screen);
+        window
+    }
+
+    fn go(&mut self, screen: Screen) {
+        self.press(screen.name());
+    }
+
+    /// Clicks the button of this label.
+    fn press(&mut self, label: &str) {
+        self.click(Role::Button, label);
+    }
+
+    /// Clicks what has this role and label.
+    fn click(&mut self, role: Role, label: &str) {
+        self.0.get_by_role_and_label(role, label).click();
+        self.0.run();
+    }
+
+    /// Replaces what is in the field of this label.
+    fn fill(&mut self, label: &str, text: &str) {
+        self.0.get(fields(label)).focus();
+        self.0.run();
+        self.0.key_press_modifiers(Modifiers::COMMAND, Key::A);
+        self.0.get(fields(label)).type_text(text);
+        self.0.run();
+    }
+
+    /// Types a number into a field and presses Enter.
+    fn set_number(&mut self, label: &str, text: &str) {
+        self.0
+            .get_by_role_and_label(Role::SpinButton, label)
+            .click();
+        self.0.run();
+        self.0.key_press_modifiers(Modifiers::COMMAND, Key::A);
+        self.0
+            .event(peercrawl_ui::egui::Event::Text(text.to_owned()));
+        self.0.key_press(Key::Enter);
+        self.0.run();
+    }
+
+    /// Whether this text is drawn somewhere.
+    fn has(&self, text: &str) -> bool {
+        self.0.query_all_by_label_contains(text).next().is_some()
+    }
+
+    /// What was sent since the last call, without requests for views.
+    fn sent(&mut self) -> Vec<Command> {
+        std::mem::take(&mut self.0.state_mut().backend_mut().sent)
+    }
+
+    /// The last request for views.
+    fn shown(&self) -> &ViewRequest {
+        self.0.state().backend().shown.as_ref().expect("a request")
+    }
+
+    /// Changes the model, as a running crawl would, and draws.
+    fn change(&mut self, change: impl FnOnce(&mut Model)) {
+        change(Arc::make_mut(&mut self.0.state_mut().backend_mut().model));
+        self.0.run();
+    }
+
+    /// Presses a key together with Ctrl (Cmd on macOS).
+    fn shortcut(&mut self, key: Key) {
+        self.0.key_press_modifiers(Modifiers::COMMAND, key);
+        self.0.run();
+    }
+}
+
+fn fields(label: &str) -> By<'_> {
+    By::new()
+        .label(label)
+        .predicate(|node| matches!(node.role(), Role::TextInput | Role::MultilineTextInput))
+}
+
+/// What a changed setting sends.
+fn changed(setting: Setting) -> Vec<Command> {
+    vec![Command::Change(setting)]
+}
+
+/// Every node that can be used.
+fn controls(window: &Window) -> Vec<(Role, String, peercrawl_ui::egui::Rect)> {
+    let usable = By::new().predicate(|node| {
+        matches!(
+            node.role(),
+            Role::Button
+                | Role::CheckBox
+                | Role::RadioButton
+                | Role::ComboBox
+                | Role::SpinButton
+                | Role::TextInput
+                | Role::MultilineTextInput
+        )
+    });
+    let nodes = window.0.query_all(usable);
+    nodes
+        .map(|node| {
+            let label = node.accesskit_node().label().unwrap_or_default();
+            (node.accesskit_node().role(), label, node.rect())
+        })
+        .collect()
+}

@@ -1,0 +1,78 @@
+//! Network.
+
+use super::*;
+use peercrawl_ui::command::PeerColumn;
+use peercrawl_ui::model::{Field, View};
+
+#[test]
+fn the_picture_and_the_table_show_who_takes_part() {
+    let window = Window::at(Screen::Network);
+    let picture = "Picture of the network: 13 peers, 4 of them supernodes";
+    window.0.get_by_role_and_label(Role::Image, picture);
+    for text in [
+        "takes care of 8.3 % of all hosts",
+        "A supernode is",
+        "(this computer)",
+        "★ supernode",
+        "⏺ leaf",
+        "0.1.0",
+    ] {
+        assert!(window.has(text), "{text}");
+    }
+}
+
+#[test]
+fn peers_are_sorted_and_searched() {
+    let mut window = Window::at(Screen::Network);
+    for (name, column) in [
+        ("Peer", PeerColumn::Id),
+        ("Role", PeerColumn::Role),
+        ("Answers in", PeerColumn::RoundTrip),
+        ("Received", PeerColumn::Download),
+        ("Sent", PeerColumn::Upload),
+        ("Version", PeerColumn::Version),
+        ("Share", PeerColumn::Share),
+    ] {
+        window.press(&format!("Sort by {name}"));
+        assert_eq!(window.shown().peers.sort_by, column);
+    }
+    window.fill("Search peers", "ab");
+    assert_eq!(window.shown().peers.search, "ab");
+    window.change(|model| model.peers = Arc::new(View::default()));
+    assert!(window.has("No peer matches"));
+}
+
+#[test]
+fn a_peer_can_be_added_by_its_address() {
+    let mut window = Window::at(Screen::Network);
+    window.fill("Peer's address", "/ip4/203.0.113.5/tcp/4001");
+    window.press("Add peer");
+    assert_eq!(
+        window.sent(),
+        [Command::AddPeer("/ip4/203.0.113.5/tcp/4001".to_owned())]
+    );
+    assert!(window.has("Calling /ip4/203.0.113.5/tcp/4001."));
+    window.change(|model| {
+        model.problems = vec![(Field::PeerAddress, "nobody answers there".to_owned())];
+    });
+    assert!(window.has("nobody answers there"));
+}
+
+#[test]
+fn my_address_can_be_copied() {
+    let mut window = Window::at(Screen::Network);
+    window
+        .0
+        .get_by_role_and_label(Role::Button, "Copy my address")
+        .click();
+    let mut copied = false;
+    for _ in 0..4 {
+        window.0.step();
+        let commands = &window.0.output().platform_output.commands;
+        copied |= commands.iter().any(|command| {
+            matches!(command, peercrawl_ui::egui::OutputCommand::CopyText(text)
+                if text.starts_with("/ip4/198.51.100.7/"))
+        });
+    }
+    assert!(copied);
+}

@@ -1,0 +1,74 @@
+//! Overview.
+
+use super::*;
+use peercrawl_ui::model::{Quota, RunState};
+
+#[test]
+fn graphs_have_their_value_and_their_limit() {
+    let window = Window::at(Screen::Overview);
+    for words in [
+        "Download graph: now 212 KiB/s, limit 256 KiB/s",
+        "Upload graph: now 18 KiB/s, limit 64 KiB/s",
+        "Pages graph: now 34 pages/s",
+        "Waiting graph: now 48k URLs",
+        "Peers graph: now 12 peers",
+    ] {
+        window.0.get_by_role_and_label(Role::Image, words);
+    }
+}
+
+#[test]
+fn without_a_limit_there_is_no_line() {
+    let mut window = Window::at(Screen::Overview);
+    window.change(|model| {
+        Arc::make_mut(&mut model.settings).download_kib_per_s = 0;
+    });
+    window
+        .0
+        .get_by_role_and_label(Role::Image, "Download graph: now 212 KiB/s");
+}
+
+#[test]
+fn every_span_can_be_chosen() {
+    let mut window = Window::at(Screen::Overview);
+    for span in ["1 min", "5 min", "30 min", "6 h", "24 h"] {
+        window.press(span);
+        let chosen = window.0.get_by_role_and_label(Role::Button, span);
+        let toggled = chosen.accesskit_node().toggled();
+        assert_eq!(toggled, Some(peercrawl_ui::egui::accesskit::Toggled::True));
+    }
+}
+
+#[test]
+fn totals_and_quota_are_in_words() {
+    let mut window = Window::at(Screen::Overview);
+    for text in [
+        "12,431 pages",
+        "402,117 pages",
+        "8,120,400 pages",
+        "311 MB down",
+        "141 GB down",
+        "3.1 GB left",
+        "Reached about 24 Nov",
+    ] {
+        assert!(window.has(text), "{text}");
+    }
+    window.change(|model| model.quota.reached_ms = None);
+    assert!(window.has("Enough until 30 Nov"));
+    window.change(|model| model.quota = Quota::default());
+    assert!(window.has("No limit is set."));
+}
+
+#[test]
+fn what_needs_the_volunteer_is_written_in_full() {
+    let mut window = Window::at(Screen::Overview);
+    let text = "The disk is gone. Plug it in again.".to_owned();
+    window.change(|model| model.state = RunState::NeedsYou(text));
+    assert_eq!(
+        window
+            .0
+            .query_all_by_label_contains("The disk is gone.")
+            .count(),
+        2
+    );
+}

@@ -1,0 +1,97 @@
+//! Queues.
+
+use super::*;
+use peercrawl_ui::command::HostColumn;
+
+#[test]
+fn a_host_shows_what_waits_and_why() {
+    let window = Window::at(Screen::Queues);
+    for text in [
+        "100,000 hosts",
+        "site-0.example.org",
+        "50,000",
+        "fetching",
+        "2 s, robots.txt",
+        "blocked",
+    ] {
+        assert!(window.has(text), "{text}");
+    }
+}
+
+#[test]
+fn every_column_sorts() {
+    let columns = [
+        ("Host", HostColumn::Host),
+        ("Memory", HostColumn::InMemory),
+        ("Disk", HostColumn::OnDisk),
+        ("Next", HostColumn::Next),
+        ("Delay", HostColumn::Delay),
+        ("Fetched", HostColumn::Fetched),
+        ("Errors", HostColumn::Errors),
+        ("Dropped", HostColumn::Dropped),
+        ("Waiting", HostColumn::Waiting),
+    ];
+    let mut window = Window::at(Screen::Queues);
+    for (name, column) in columns {
+        window.press(&format!("Sort by {name}"));
+        assert_eq!(window.shown().hosts.sort_by, column);
+        assert!(window.shown().hosts.descending);
+    }
+    window.press("Sort by Waiting, now greatest first");
+    assert!(!window.shown().hosts.descending);
+    assert!(window.has("site-99999.example.org"));
+}
+
+#[test]
+fn only_visible_rows_are_drawn_and_asked_for() {
+    let mut window = Window::open_sized(made_up::model(), 1_280.0, 800.0);
+    window.go(Screen::Queues);
+    let first = window.shown().hosts.rows.clone();
+    assert!(first.start == 0 && first.len() <= 256, "{first:?}");
+    let drawn = window.0.query_all_by_label_contains(".example.org").count();
+    assert!(drawn < 120, "{drawn} nodes for 100,000 hosts");
+    window.0.get_by_label("site-0.example.org").hover();
+    window.0.run();
+    window.0.event(peercrawl_ui::egui::Event::MouseWheel {
+        unit: peercrawl_ui::egui::MouseWheelUnit::Point,
+        delta: vec2(0.0, -40_000.0),
+        phase: peercrawl_ui::egui::TouchPhase::Move,
+        modifiers: Modifiers::NONE,
+    });
+    // The wheel goes on smoothly for a while.
+    window.0.run_steps(24);
+    window.0.run();
+    let rows = window.shown().hosts.rows.clone();
+    assert!(rows.start > 500 && rows.len() <= 256, "{rows:?}");
+    // What came back for them is drawn.
+    let drawn = rows.filter(|row| window.has(&format!("site-{row}.example.org")));
+    assert!(drawn.count() > 10);
+}
+
+#[test]
+fn hosts_are_searched_and_blocked() {
+    let mut window = Window::at(Screen::Queues);
+    window.fill("Search hosts", "site");
+    assert_eq!(window.shown().hosts.search, "site");
+    assert!(window.has("3 hosts"));
+    window.press("Block site-1.example.org");
+    assert_eq!(
+        window.sent(),
+        [Command::BlockSite("site-1.example.org".to_owned())]
+    );
+    window.press("Undo");
+    assert_eq!(
+        window.sent(),
+        [Command::UnblockSite("site-1.example.org".to_owned())]
+    );
+}
+
+#[test]
+fn a_blocked_host_can_be_unblocked() {
+    let mut window = Window::at(Screen::Queues);
+    window.press("Unblock site-5.example.org");
+    assert_eq!(
+        window.sent(),
+        [Command::UnblockSite("site-5.example.org".to_owned())]
+    );
+}
