@@ -89,12 +89,15 @@ const ANY: &[&str] = &[
 const MAX_FILES: usize = 20_000;
 const MAX_DEPTH: usize = 6;
 
+/// Where a font was found, and what is in the file.
+type FontFile = (PathBuf, Vec<u8>);
+
 /// Which blocks have been looked for, and what is under way.
 #[derive(Default)]
 pub struct SystemFonts {
     looked_for: BTreeSet<u32>,
     inserted: BTreeSet<PathBuf>,
-    coming: Option<Receiver<Option<(PathBuf, Vec<u8>)>>>,
+    coming: Option<Receiver<Option<FontFile>>>,
 }
 
 impl SystemFonts {

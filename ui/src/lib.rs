@@ -15,7 +15,7 @@
 //! - [`model`], [`command`]: the two types above and what they are made of.
 //! - [`app`]: the window itself; `frame` holds what is around every screen.
 //! - `screens`: one file for each screen.
-//! - [`theme`], [`format`], [`symbols`], `fonts`: how things look and read, said once.
+//! - [`theme`], [`mod@format`], [`symbols`], `fonts`: how things look and read, said once.
 //! - `parts`, `table`, `graph`: what several screens are built from.
 
 pub mod app;

@@ -1,11 +1,15 @@
 //! The rail: the way from screen to screen.
 
-use eframe::egui::{Align, Button, Layout, RichText, Ui, WidgetInfo, WidgetType, vec2};
+use eframe::egui::{
+    Align, AtomExt, Button, Layout, RichText, Ui, Vec2, WidgetInfo, WidgetType, vec2,
+};
 
 use super::Scene;
 use crate::command::Screen;
 use crate::symbols;
 use crate::theme;
+
+const ICON_SIZE: Vec2 = vec2(20.0, 18.0);
 
 /// Draws it.
 pub fn rail_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
@@ -16,9 +20,14 @@ pub fn rail_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
             let chosen = scene.view.screen == screen;
             let symbol = symbols::screen(screen);
             let color = if chosen { palette.accent } else { palette.text };
-            let text = RichText::new(format!("{}  {}", symbol.glyph, symbol.word)).color(color);
+            // The symbols differ in width; the words stand in line.
+            let glyph = RichText::new(symbol.glyph)
+                .color(color)
+                .atom_size(ICON_SIZE);
+            let text = RichText::new(symbol.word).color(color);
             let response = ui.add(
-                Button::selectable(chosen, text).min_size(vec2(0.0, theme::CONTROL_HEIGHT + 4.0)),
+                Button::selectable(chosen, (glyph, text))
+                    .min_size(vec2(0.0, theme::CONTROL_HEIGHT + 4.0)),
             );
             response.widget_info(|| {
                 WidgetInfo::selected(WidgetType::Button, true, chosen, symbol.word)

@@ -3,9 +3,12 @@
 use super::*;
 use peercrawl_ui::model::{DayHours, OnClose, OverlayKind, ThemeChoice, WEEKDAYS};
 
+/// A field's label and what its number sets.
+type Number = (&'static str, fn(u32) -> Setting);
+
 #[test]
 fn every_number_is_sent_once_it_was_typed() {
-    let numbers: [(&str, fn(u32) -> Setting); 9] = [
+    let numbers: [Number; 9] = [
         ("Download", Setting::DownloadKibPerS),
         ("Upload", Setting::UploadKibPerS),
         ("Monthly data", Setting::MonthlyGb),

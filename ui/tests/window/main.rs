@@ -5,6 +5,8 @@
 //! `Harness::run` fails if the window asks to be drawn again and again, so every test
 //! is also a check that it sleeps when nothing happens.
 
+#![allow(clippy::expect_used, reason = "a panic is how a test fails")]
+
 #[path = "../../examples/preview/made_up.rs"]
 mod made_up;
 
