@@ -1,5 +1,7 @@
 //! Several peers, one web: URLs and claims reach their owners, and a site can move.
 
+use peercrawl::config::OverlayChoice;
+use peercrawl::demo::fleet::Fleet;
 use peercrawl::demo::web::WebSpec;
 use peercrawl::distribution::{Key, Owner, Ownership};
 use peercrawl::engine::{Ending, Engine};
@@ -107,6 +109,30 @@ fn peers_that_join_take_their_share() {
         "{reports:?}"
     );
     assert_covered(&web, &Report::sum(&reports));
+}
+
+/// The demo's peers, over real sockets.
+fn a_fleet_crawls_exactly(peers: u8, overlay: OverlayChoice) {
+    let web = web(WebSpec::new(30, 900, 31));
+    let mut settings = settings();
+    settings.overlay.kind = overlay;
+    settings.threads.downloaders = 4;
+    let mut fleet = Fleet::start(peers, &settings, &web).unwrap();
+    fleet.begin(whole(&web, &settings)).unwrap();
+    assert!(fleet.wait(DEADLINE), "{:?}", fleet.reports());
+    let reports = fleet.shutdown();
+    assert!(reports.iter().all(|report| report.pages > 0), "{reports:?}");
+    assert_exact(&web, &Report::sum(&reports));
+}
+
+#[test]
+fn four_peers_of_a_flat_overlay_crawl_exactly() {
+    a_fleet_crawls_exactly(4, OverlayChoice::Flat);
+}
+
+#[test]
+fn five_peers_of_a_supernode_overlay_crawl_exactly() {
+    a_fleet_crawls_exactly(5, OverlayChoice::Supernode);
 }
 
 fn hosts(urls: &[String]) -> std::collections::BTreeSet<String> {
