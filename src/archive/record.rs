@@ -15,6 +15,7 @@ use super::date::{timestamp, warc_date};
 use super::digest::Digest;
 use super::index::{Pending, sort_key};
 use super::read::Original;
+use super::writer::Settings;
 use crate::clock::Millis;
 
 /// Fast rather than small: see `docs/decisions/0005-archive-compression.md`.
@@ -309,25 +310,18 @@ impl RecordBuilder {
     }
 
     /// The record that every file begins with.
-    pub(super) fn info(
-        &mut self,
-        name: &str,
-        at_ms: Millis,
-        fields: &[(String, String)],
-    ) -> Prepared {
+    pub(super) fn info(&mut self, name: &str, at_ms: Millis, settings: &Settings) -> Prepared {
         let mut prepared = Prepared::default();
         let mut block = Vec::new();
-        for (field, value) in fields {
+        for (field, value) in &settings.info {
             block.extend(field.as_bytes());
             block.extend(b": ");
             block.extend(without_line_breaks(value).as_bytes());
             block.extend(b"\r\n");
         }
-        self.begin(
-            "warcinfo",
-            RecordId::derive(name.as_bytes(), "warcinfo"),
-            &warc_date(at_ms),
-        );
+        let unique = [&settings.unique, name.as_bytes()].concat();
+        let id = RecordId::derive(&unique, "warcinfo");
+        self.begin("warcinfo", id, &warc_date(at_ms));
         self.field("WARC-Filename", name);
         self.end("application/warc-fields", &block, &mut prepared);
         prepared

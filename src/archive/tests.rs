@@ -16,6 +16,7 @@ fn settings(folder: &Path) -> Settings {
     Settings {
         folder: folder.to_owned(),
         file_bytes: 1 << 20,
+        unique: b"this peer".to_vec(),
         info: vec![("software".into(), "peercrawl test".into())],
         limit: DiskLimit::NONE,
     }

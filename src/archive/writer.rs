@@ -23,6 +23,9 @@ pub struct Settings {
     /// A file that has reached this size is complete. Its index is sorted in memory
     /// then, at about 300 bytes a page: 256 MB a file keeps that small.
     pub file_bytes: u64,
+    /// Bytes that no other archive has, such as the peer's id: the ids of the records
+    /// that begin its files are made from them.
+    pub unique: Vec<u8>,
     /// What every file says of itself: software, operator, and so on.
     pub info: Vec<(String, String)>,
     /// How much disk all files may have together.
@@ -293,7 +296,7 @@ fn begin(
     };
     *next_number += 1;
     let filename = format!("{}{COMPLETE}", current.name);
-    current.append(builder.info(&filename, now_ms, &settings.info));
+    current.append(builder.info(&filename, now_ms, settings));
     sync_folder(&settings.folder)?;
     Ok(current)
 }

@@ -83,6 +83,7 @@ fn an_archive_gives_back_what_servers_sent() {
     let settings = Settings {
         folder: folder.clone(),
         file_bytes: 300_000,
+        unique: b"this peer".to_vec(),
         info: vec![
             ("software".into(), "peercrawl".into()),
             ("format".into(), "WARC File Format 1.1".into()),

@@ -12,6 +12,7 @@ mod command_line;
 mod crawling;
 mod crew;
 mod hostile;
+mod full_disk;
 mod links;
 mod sharing;
 mod store;
