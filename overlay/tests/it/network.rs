@@ -37,14 +37,15 @@ fn a_peer_with_other_rules_is_refused_with_the_reason() {
         ..options(2, &one.listening())
     };
     let other = start(Kind::Flat, other).unwrap();
-    eventually("both say why", || {
+    let supernode = start(Kind::Supernode, options(3, &one.listening())).unwrap();
+    eventually("all say why", || {
         let says_why = |overlay: &dyn Overlay| {
             overlay
                 .refusals()
                 .iter()
                 .any(|refusal| refusal.reason.contains("rules"))
         };
-        says_why(&*one) && says_why(&*other)
+        says_why(&*one) && says_why(&*other) && says_why(&*supernode)
     });
     assert_eq!(one.members().len(), 1);
 }
@@ -222,8 +223,8 @@ fn two_that_cannot_reach_each_other_talk_through_a_third() {
 }
 
 #[test]
-fn a_broadcast_passes_peers_that_are_no_neighbours() {
-    // A chain: each knows the one before, and none can be dialled by others.
+fn a_broadcast_passes_between_peers_that_are_no_neighbours() {
+    // Two ends that only the one in the middle has links to.
     let fleet = Net::Flat.fleet_with(3, |options| Options {
         listen: match options.secret[0] {
             1 => options.listen,

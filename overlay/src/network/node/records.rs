@@ -106,7 +106,13 @@ impl Node {
             leaves: (self.leaves().count().min(255) as u8) & !3,
             is_farewell: false,
             addresses: self.announced(),
-            via: topology::via(self.kind, self.role(), &self.links, &self.membership),
+            via: topology::via(
+                self.kind,
+                self.role(),
+                self.has_inbound,
+                &self.links,
+                &self.membership,
+            ),
             facts: Vec::new(),
         };
         if facts.len() <= FACTS_BYTES {
