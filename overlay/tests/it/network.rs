@@ -272,3 +272,18 @@ fn what_the_crawler_rejects_travels_no_further_and_its_author_is_blamed() {
     assert!(rejected >= 5, "{rejected}");
     assert_eq!(fleet.peers[2].next_message(), None);
 }
+
+#[test]
+fn a_bootstrap_address_may_be_a_name() {
+    let one = start(Kind::Flat, options(1, &[])).unwrap();
+    let by_name: Vec<_> = one
+        .listening()
+        .iter()
+        .map(|address| {
+            let address = address.split("/p2p/").next().unwrap();
+            address.replace("/ip4/127.0.0.1", "/dns4/localhost")
+        })
+        .collect();
+    let two = start(Kind::Flat, options(2, &by_name)).unwrap();
+    eventually("it is found", || two.members().len() == 2);
+}

@@ -127,6 +127,7 @@ impl Node {
     /// loopback addresses are of use only if it has no others.
     fn announced(&self) -> Vec<Vec<u8>> {
         let all = self.swarm.listeners().chain(&self.observed);
+        let all = all.chain(self.swarm.external_addresses());
         let is_loopback = |address| addresses::ip(address).is_some_and(|ip| ip.is_loopback());
         let (loopback, others): (Vec<_>, Vec<_>) = all.partition(|address| is_loopback(address));
         let chosen = if others.is_empty() { loopback } else { others };
