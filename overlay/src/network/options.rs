@@ -63,7 +63,7 @@ impl Default for Limits {
             connections: 200,
             message_bytes: 1 << 20,
             events: 1_024,
-            under_way: 256,
+            under_way: 64,
             upload_bytes_per_sec: None,
         }
     }

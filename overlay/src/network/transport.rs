@@ -33,8 +33,8 @@ pub const LONGEST_REQUEST: Duration = Duration::from_secs(60);
 const CONNECT: Duration = Duration::from_secs(10);
 /// Between two pings to a supernode, and for each.
 const PING: Duration = Duration::from_secs(5);
-/// Exchanges with one peer at once, each way.
-const STREAMS: usize = 64;
+/// Exchanges over one connection at once, both ways together.
+const STREAMS: usize = 128;
 
 /// The gossip mesh: it knows one topic, whatever others subscribe to.
 pub type Mesh = gossipsub::Behaviour<gossipsub::IdentityTransform, WhitelistSubscriptionFilter>;
@@ -80,13 +80,16 @@ fn transport(
     keypair: &Keypair,
     counters: &Arc<Counters>,
 ) -> io::Result<Boxed<(PeerId, StreamMuxerBox)>> {
+    let mut yamux = yamux::Config::default();
+    // Each stream may hold unread bytes; the mesh and the like need a few of their own.
+    yamux.set_max_num_streams(STREAMS + 64);
     let build = || -> io::Result<_> {
         let counters = counters.clone();
         let tcp = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true))
             .map(move |stream, _| Counted { stream, counters })
             .upgrade(upgrade::Version::V1Lazy)
             .authenticate(noise::Config::new(keypair).map_err(io::Error::other)?)
-            .multiplex(yamux::Config::default())
+            .multiplex(yamux.clone())
             .timeout(CONNECT)
             .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
         let quic = quic::tokio::Transport::new(quic::Config::new(keypair))
