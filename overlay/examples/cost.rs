@@ -2,7 +2,8 @@
 //!
 //! `cargo run -p peercrawl-overlay --example cost -- [REST_SECS]` prints one line
 //! for each overlay and number of peers: bytes that all sockets sent for each handed-on
-//! URL (100 bytes, 100 to a message), copies of each broadcast that arrived, and
+//! URL (100 bytes, 100 to a message), copies of each message by those bytes, messages
+//! that arrived of the 100 that were handed on (a broadcast at each other peer), and
 //! what one peer sends each second when nothing happens.
 
 use std::sync::Arc;
@@ -74,11 +75,7 @@ fn measure(kind: Kind, count: u8, rest: Duration) {
     let rest_bytes = (socket_bytes(&peers) - before) as f64;
     let at_rest = rest_bytes / begun.elapsed().as_secs_f64() / f64::from(count);
 
-    let received = |peer: &Arc<NetworkOverlay>| peer.statistics().handed_on.messages_received;
-    let (before, copies_before) = (
-        socket_bytes(&peers),
-        peers.iter().map(received).sum::<u64>(),
-    );
+    let before = socket_bytes(&peers);
     for message in 0..MESSAGES {
         let from = message % peers.len();
         let owner = peers[(from + 1 + message / peers.len()) % peers.len()].me();
@@ -97,11 +94,10 @@ fn measure(kind: Kind, count: u8, rest: Duration) {
     }
     thread::sleep(Duration::from_secs(3));
     let bytes = (socket_bytes(&peers) - before) as f64 - at_rest * f64::from(count) * 5.0;
-    let copies = peers.iter().map(received).sum::<u64>() - copies_before;
     println!(
         "{kind:?} {count} {:.1} {:.2} {} {at_rest:.0}",
         bytes / (MESSAGES * URLS) as f64,
-        copies as f64 / MESSAGES as f64,
+        bytes / (MESSAGES * URLS * URL_BYTES) as f64,
         arrived.load(Relaxed),
     );
 }

@@ -11,6 +11,8 @@ use crate::{PeerId, Verdict};
 
 /// Points that make an offender.
 const TOO_MANY: u64 = 100;
+/// Points of what hardly happens by accident: the second time within minutes is too much.
+const SERIOUS: u64 = 60;
 /// A point fades in so long.
 const FADE_MS: u64 = 10_000;
 /// How long an offender is remembered.
@@ -36,8 +38,8 @@ impl Offence {
     fn points(self) -> u64 {
         match self {
             Self::Envelope(Fault::Forged) => TOO_MANY,
-            Self::Envelope(Fault::TooLarge | Fault::Undecodable | Fault::WrongNetwork) => 50,
-            Self::Frame => 50,
+            Self::Envelope(Fault::TooLarge | Fault::Undecodable | Fault::WrongNetwork) => SERIOUS,
+            Self::Frame => SERIOUS,
             Self::Rejected => 20,
             Self::Envelope(Fault::Replayed) | Self::OutOfTurn => 5,
             Self::Envelope(Fault::Expired) => 1,
@@ -135,6 +137,13 @@ mod tests {
     }
 
     #[test]
+    fn a_second_malformed_frame_is_too_much_even_a_minute_later() {
+        let mut offenders = Offenders::default();
+        assert!(!offenders.blame(A, Offence::Frame, 0));
+        assert!(offenders.blame(A, Offence::Frame, 60_000));
+    }
+
+    #[test]
     fn small_faults_add_up_but_fade() {
         let mut offenders = Offenders::default();
         let replayed = Offence::Envelope(Fault::Replayed);
@@ -154,7 +163,7 @@ mod tests {
             offenders.blame(PeerId(id), Offence::Frame, 0);
         }
         assert_eq!(offenders.0.len(), PEERS);
-        assert_eq!(offenders.forget(50 * FADE_MS), []);
+        assert_eq!(offenders.forget(SERIOUS * FADE_MS), []);
         assert!(offenders.0.is_empty());
     }
 }

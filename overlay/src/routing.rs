@@ -67,9 +67,13 @@ pub fn next_hop(to: PeerId, at: Crossroads<'_>) -> Hop {
         return Hop::Link(peer);
     }
     let reachable = |peer: &&PeerId| !(at.is_unreachable)(**peer);
-    match at.via.iter().filter(may_pass).find(reachable) {
-        Some(&peer) => Hop::Dial(peer),
-        None => Hop::None,
+    let first_link = at.links.first();
+    match (at.via.iter().filter(may_pass).find(reachable), first_link) {
+        (Some(&peer), _) => Hop::Dial(peer),
+        // A receiver that has just come names nobody yet, but a neighbour may have a
+        // link to it. Only the author guesses, or a message could go in circles.
+        (None, Some(&link)) if at.from.is_none() => Hop::Link(link),
+        (None, _) => Hop::None,
     }
 }
 
@@ -114,8 +118,17 @@ mod tests {
             ..round
         };
         assert_eq!(next_hop(TO, new_link), Hop::Dial(T));
-        let nowhere = Crossroads { via: &[], ..round };
-        assert_eq!(next_hop(TO, nowhere), Hop::None);
+        let unnamed = Crossroads { via: &[], ..round };
+        assert_eq!(next_hop(TO, unnamed), Hop::Link(S), "a neighbour may know");
+        let passed_on = Crossroads {
+            from: Some(T),
+            ..unnamed
+        };
+        assert_eq!(
+            next_hop(TO, passed_on),
+            Hop::None,
+            "only its author guesses"
+        );
     }
 
     #[test]

@@ -5,15 +5,15 @@ use crate::membership::Membership;
 use crate::{PeerId, Role};
 
 /// Links that a peer of a flat overlay tries to have.
-const FLAT_LINKS: usize = 12;
+const FLAT_LINKS: usize = 8;
 
 /// How a network of peers is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Every peer is in the gossip mesh, and what is handed on is broadcast.
-    Flat,
+    Flat = 0,
     /// Supernodes form the mesh and route for their leaves.
-    Supernode,
+    Supernode = 1,
 }
 
 /// Orders others differently for each peer, so that not all choose the same ones.
@@ -70,8 +70,16 @@ pub fn supernodes_of(links: &[PeerId], members: &Membership) -> Vec<PeerId> {
 }
 
 /// Through whom a peer says that it can be reached, given its links, the oldest first.
-pub fn via(kind: Kind, role: Role, links: &[PeerId], members: &Membership) -> Vec<PeerId> {
+/// A flat peer that can be dialled needs nobody for that.
+pub fn via(
+    kind: Kind,
+    role: Role,
+    is_reachable: bool,
+    links: &[PeerId],
+    members: &Membership,
+) -> Vec<PeerId> {
     let mut via = match (kind, role) {
+        (Kind::Flat, _) if is_reachable => Vec::new(),
         (Kind::Flat, _) => links.to_vec(),
         (Kind::Supernode, Role::Leaf) => supernodes_of(links, members),
         (Kind::Supernode, _) => Vec::new(),
@@ -85,7 +93,7 @@ pub fn unwanted(kind: Kind, role: Role, links: &[PeerId], members: &Membership) 
     if kind == Kind::Flat || role != Role::Leaf {
         return Vec::new();
     }
-    let via = via(kind, role, links, members);
+    let via = via(kind, role, false, links, members);
     if via.is_empty() {
         // Better a link to another leaf than none at all.
         return Vec::new();
@@ -148,7 +156,9 @@ mod tests {
         let enough = &wants[..FLAT_LINKS];
         assert_eq!(wanted(Kind::Flat, ME, Role::Peer, enough, &members), []);
         assert_eq!(unwanted(Kind::Flat, Role::Peer, &wants, &members), []);
-        assert_eq!(via(Kind::Flat, Role::Peer, &wants, &members), wants[..3]);
+        let via_of = |is_reachable| via(Kind::Flat, Role::Peer, is_reachable, &wants, &members);
+        assert_eq!(via_of(false), wants[..3]);
+        assert_eq!(via_of(true), []);
     }
 
     #[test]
@@ -171,7 +181,7 @@ mod tests {
         assert_eq!(unwanted(kind, Leaf, &links, &members), ids(&[5]));
         let links = ids(&[5, 1, 2, 4, 3]);
         assert_eq!(wanted(kind, ME, Leaf, &links, &members), []);
-        assert_eq!(via(kind, Leaf, &links, &members), ids(&[1, 2, 4]));
+        assert_eq!(via(kind, Leaf, false, &links, &members), ids(&[1, 2, 4]));
         assert_eq!(unwanted(kind, Leaf, &links, &members), ids(&[5, 3]));
         assert_eq!(unwanted(kind, Leaf, &ids(&[5]), &members), []);
     }

@@ -20,7 +20,7 @@ pub const PROTOCOL: StreamProtocol = StreamProtocol::new("/peercrawl/1");
 const FRAME_BYTES: usize = 64;
 /// Frames up to this size are read whenever they come. Larger ones wait for their
 /// turn, so that many senders together cannot fill the memory.
-const SMALL_BYTES: usize = 16 << 10;
+const SMALL_BYTES: usize = 4 << 10;
 /// Large frames that are read at once.
 const LARGE_FRAMES: usize = 32;
 

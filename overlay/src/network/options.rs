@@ -4,8 +4,8 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::election::Patience;
-use crate::envelope::NetworkTag;
 use crate::membership::Timing;
+use crate::topology::Kind;
 
 /// The version of everything that peers say to each other.
 pub const PROTOCOL_VERSION: u16 = 1;
@@ -63,7 +63,7 @@ impl Default for Limits {
             connections: 200,
             message_bytes: 1 << 20,
             events: 1_024,
-            under_way: 256,
+            under_way: 64,
             upload_bytes_per_sec: None,
         }
     }
@@ -94,19 +94,14 @@ impl Options {
     }
 
     /// The hash of everything that members must agree on.
-    pub(super) fn agreement_hash(&self) -> [u8; 32] {
+    pub(super) fn agreement_hash(&self, kind: Kind) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new();
+        hasher.update(&[kind as u8]);
         hasher.update(&PROTOCOL_VERSION.to_be_bytes());
         hasher.update(&(self.network.len() as u64).to_be_bytes());
         hasher.update(self.network.as_bytes());
         hasher.update(&self.agreement);
         *hasher.finalize().as_bytes()
-    }
-
-    pub(super) fn network_tag(&self) -> NetworkTag {
-        let mut tag = [0; 8];
-        tag.copy_from_slice(&self.agreement_hash()[..8]);
-        tag
     }
 }
 

@@ -23,6 +23,7 @@ use super::frame::{FrameCodec, PROTOCOL};
 use super::options::Options;
 use super::shared::Counters;
 use crate::envelope::OVERHEAD_BYTES;
+use crate::topology::Kind;
 
 /// Who neither speaks nor listens is closed by us, not by a timer of the library.
 const IDLE: Duration = Duration::from_secs(24 * 3_600);
@@ -30,8 +31,10 @@ const IDLE: Duration = Duration::from_secs(24 * 3_600);
 pub const LONGEST_REQUEST: Duration = Duration::from_secs(60);
 /// Time to make a connection.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Exchanges with one peer at once, each way.
-const STREAMS: usize = 64;
+/// Between two pings to a supernode, and for each.
+const PING: Duration = Duration::from_secs(5);
+/// Exchanges over one connection at once, both ways together.
+const STREAMS: usize = 128;
 
 /// The gossip mesh: it knows one topic, whatever others subscribe to.
 pub type Mesh = gossipsub::Behaviour<gossipsub::IdentityTransform, WhitelistSubscriptionFilter>;
@@ -57,13 +60,14 @@ pub struct Behaviour {
 
 /// A swarm that listens nowhere yet. Must be called inside a tokio runtime.
 pub fn swarm(
+    kind: Kind,
     keypair: &Keypair,
     options: &Options,
     topic: &IdentTopic,
     counters: &Arc<Counters>,
 ) -> io::Result<Swarm<Behaviour>> {
     let transport = transport(keypair, counters)?;
-    let behaviour = behaviour(keypair, options, topic)?;
+    let behaviour = behaviour(kind, keypair, options, topic)?;
     let config = swarm::Config::with_tokio_executor()
         .with_idle_connection_timeout(IDLE)
         .with_max_negotiating_inbound_streams(STREAMS);
@@ -76,13 +80,16 @@ fn transport(
     keypair: &Keypair,
     counters: &Arc<Counters>,
 ) -> io::Result<Boxed<(PeerId, StreamMuxerBox)>> {
+    let mut yamux = yamux::Config::default();
+    // Each stream may hold unread bytes; the mesh and the like need a few of their own.
+    yamux.set_max_num_streams(STREAMS + 64);
     let build = || -> io::Result<_> {
         let counters = counters.clone();
         let tcp = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true))
             .map(move |stream, _| Counted { stream, counters })
             .upgrade(upgrade::Version::V1Lazy)
             .authenticate(noise::Config::new(keypair).map_err(io::Error::other)?)
-            .multiplex(yamux::Config::default())
+            .multiplex(yamux.clone())
             .timeout(CONNECT)
             .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
         let quic = quic::tokio::Transport::new(quic::Config::new(keypair))
@@ -101,7 +108,12 @@ fn transport(
     Ok(transport.boxed())
 }
 
-fn behaviour(keypair: &Keypair, options: &Options, topic: &IdentTopic) -> io::Result<Behaviour> {
+fn behaviour(
+    kind: Kind,
+    keypair: &Keypair,
+    options: &Options,
+    topic: &IdentTopic,
+) -> io::Result<Behaviour> {
     let me = keypair.public().to_peer_id();
     let limits = options.limits;
     let connection_limits = connection_limits::ConnectionLimits::default()
@@ -115,6 +127,12 @@ fn behaviour(keypair: &Keypair, options: &Options, topic: &IdentTopic) -> io::Re
         .with_max_concurrent_streams(STREAMS);
     let agent = identify::Config::new(PROTOCOL.to_string(), keypair.public())
         .with_agent_version(concat!("peercrawl/", env!("CARGO_PKG_VERSION")).into());
+    // A leaf must notice within ten seconds that its supernode's machine has gone; in a
+    // flat overlay there are more links, and no way depends on one of them.
+    let ping = match kind {
+        Kind::Flat => ping::Config::new(),
+        Kind::Supernode => ping::Config::new().with_interval(PING).with_timeout(PING),
+    };
     let mdns = match options.mdns {
         // A machine without multicast does without.
         true => mdns::tokio::Behaviour::new(mdns::Config::default(), me)
@@ -132,7 +150,7 @@ fn behaviour(keypair: &Keypair, options: &Options, topic: &IdentTopic) -> io::Re
             frames,
         ),
         identify: identify::Behaviour::new(agent),
-        ping: ping::Behaviour::new(ping::Config::new()),
+        ping: ping::Behaviour::new(ping),
         mdns: mdns.into(),
     })
 }
@@ -149,6 +167,12 @@ fn mesh(message_bytes: usize, topic: &IdentTopic) -> io::Result<Mesh> {
         })
         .max_transmit_size(message_bytes + OVERHEAD_BYTES + 1_024)
         .heartbeat_initial_delay(Duration::from_millis(200))
+        // A thin mesh: each message goes over most of its edges once, and what gets lost
+        // is offered again by the lazy gossip.
+        .mesh_n(4)
+        .mesh_n_low(3)
+        .mesh_n_high(6)
+        .gossip_lazy(3)
         .flood_publish(false)
         .connection_handler_queue_len(256)
         .build()

@@ -97,6 +97,8 @@ impl Frame {
 /// What all of the test network agree on.
 fn agreement() -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
+    // A flat overlay.
+    hasher.update(&[0]);
     hasher.update(&PROTOCOL_VERSION.to_be_bytes());
     hasher.update(&4u64.to_be_bytes());
     hasher.update(b"test");

@@ -37,14 +37,15 @@ fn a_peer_with_other_rules_is_refused_with_the_reason() {
         ..options(2, &one.listening())
     };
     let other = start(Kind::Flat, other).unwrap();
-    eventually("both say why", || {
+    let supernode = start(Kind::Supernode, options(3, &one.listening())).unwrap();
+    eventually("all say why", || {
         let says_why = |overlay: &dyn Overlay| {
             overlay
                 .refusals()
                 .iter()
                 .any(|refusal| refusal.reason.contains("rules"))
         };
-        says_why(&*one) && says_why(&*other)
+        says_why(&*one) && says_why(&*other) && says_why(&*supernode)
     });
     assert_eq!(one.members().len(), 1);
 }
@@ -222,8 +223,8 @@ fn two_that_cannot_reach_each_other_talk_through_a_third() {
 }
 
 #[test]
-fn a_broadcast_passes_peers_that_are_no_neighbours() {
-    // A chain: each knows the one before, and none can be dialled by others.
+fn a_broadcast_passes_between_peers_that_are_no_neighbours() {
+    // Two ends that only the one in the middle has links to.
     let fleet = Net::Flat.fleet_with(3, |options| Options {
         listen: match options.secret[0] {
             1 => options.listen,
@@ -270,4 +271,19 @@ fn what_the_crawler_rejects_travels_no_further_and_its_author_is_blamed() {
     });
     assert!(rejected >= 5, "{rejected}");
     assert_eq!(fleet.peers[2].next_message(), None);
+}
+
+#[test]
+fn a_bootstrap_address_may_be_a_name() {
+    let one = start(Kind::Flat, options(1, &[])).unwrap();
+    let by_name: Vec<_> = one
+        .listening()
+        .iter()
+        .map(|address| {
+            let address = address.split("/p2p/").next().unwrap();
+            address.replace("/ip4/127.0.0.1", "/dns4/localhost")
+        })
+        .collect();
+    let two = start(Kind::Flat, options(2, &by_name)).unwrap();
+    eventually("it is found", || two.members().len() == 2);
 }

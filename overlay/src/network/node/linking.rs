@@ -13,7 +13,7 @@ use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
 use libp2p::swarm::{ConnectionId, DialError};
 use libp2p::{Multiaddr, PeerId as Libp2pPeerId};
 
-use super::super::frame::{Records, Request, Response};
+use super::super::frame::{Request, Response};
 use super::super::options::PROTOCOL_VERSION;
 use super::Node;
 use super::packets::Outbound;
@@ -29,6 +29,8 @@ const UNWANTED_MS: u64 = 2_000;
 const REFUSED_MS: u64 = 600_000;
 /// How long a supernode without room is left alone.
 const FULL_MS: u64 = 30_000;
+/// Places for leaves that have no other supernode.
+const RESERVED_LEAVES: usize = 3;
 /// Dials begun at one tick.
 const DIALS: usize = 8;
 /// With fewer links than this, known addresses are tried too.
@@ -69,8 +71,8 @@ fn difference(
             format!("you speak version {version} of the protocol, this peer {PROTOCOL_VERSION}"),
         ));
     }
-    (*agreement != node.options.agreement_hash()).then(|| {
-        let what = "its rules for who crawls what differ from this peer's";
+    (*agreement != node.agreement).then(|| {
+        let what = "its kind of overlay or rules for who crawls what differ from this peer's";
         (what.into(), what.replace("its", "your"))
     })
 }
@@ -107,7 +109,7 @@ impl Node {
             let hello = Request::Hello {
                 version: PROTOCOL_VERSION,
                 network: self.options.network.clone(),
-                agreement: self.options.agreement_hash(),
+                agreement: self.agreement,
                 is_leaf: self.role() == Role::Leaf,
                 records: self.first_records(),
             };
@@ -139,9 +141,14 @@ impl Node {
             self.refuse(peer, reason);
             return;
         }
-        let is_leaf_here = is_leaf && self.role() == Role::Supernode;
-        let has_room = !is_leaf_here || self.leaves().count() < MOST_LEAVES;
         let known = self.first_records();
+        let ip = self
+            .visitors
+            .get(&libp2p_peer)
+            .and_then(|visitor| visitor.ip);
+        self.take_records(peer, records);
+        let is_leaf_here = is_leaf && self.role() == Role::Supernode;
+        let has_room = !is_leaf_here || self.has_room_for(peer);
         self.respond(
             channel,
             Response::Welcome {
@@ -149,14 +156,21 @@ impl Node {
                 records: known,
             },
         );
-        let ip = self
-            .visitors
-            .get(&libp2p_peer)
-            .and_then(|visitor| visitor.ip);
-        self.admit(peer, records);
+        if has_room {
+            self.admit(peer);
+        }
         if let Some(ip) = ip.filter(|_| has_room && is_leaf_here) {
             self.dial_back(peer, libp2p_peer, ip);
         }
+    }
+
+    /// Whether one more leaf can be served. Some places are kept for those that have
+    /// no supernode at all.
+    fn has_room_for(&self, leaf: PeerId) -> bool {
+        let lease = self.membership.lease(leaf);
+        let has_others = lease.is_some_and(|lease| !lease.via.is_empty());
+        let reserved = if has_others { RESERVED_LEAVES } else { 0 };
+        self.leaves().count() < MOST_LEAVES - reserved
     }
 
     /// The answer to our hello.
@@ -166,11 +180,10 @@ impl Node {
         };
         match response {
             Some(Response::Welcome { has_room, records }) => {
-                let is_leaf = self.role() == Role::Leaf;
-                if has_room || !is_leaf {
-                    self.admit(peer, records);
+                self.take_records(peer, records);
+                if has_room || self.role() != Role::Leaf {
+                    self.admit(peer);
                 } else {
-                    self.take_records(peer, records);
                     self.part(peer, FULL_MS);
                 }
             }
@@ -202,12 +215,11 @@ impl Node {
     }
 
     /// A connection becomes a link.
-    fn admit(&mut self, peer: PeerId, records: Records) {
+    fn admit(&mut self, peer: PeerId) {
         if let Some(libp2p_peer) = identity::to_libp2p(peer) {
             self.visitors.remove(&libp2p_peer);
         }
         self.peer_back_off.succeeded(&peer);
-        self.take_records(peer, records);
         if !self.links.contains(&peer) {
             self.links.push(peer);
             self.send_more_records(peer);

@@ -107,6 +107,8 @@ pub struct Node {
     // What never changes.
     kind: Kind,
     options: Options,
+    /// The hash of everything that members agree on.
+    agreement: [u8; 32],
     network: NetworkTag,
     topic: IdentTopic,
     clock: Clock,

@@ -106,7 +106,13 @@ impl Node {
             leaves: (self.leaves().count().min(255) as u8) & !3,
             is_farewell: false,
             addresses: self.announced(),
-            via: topology::via(self.kind, self.role(), &self.links, &self.membership),
+            via: topology::via(
+                self.kind,
+                self.role(),
+                self.has_inbound,
+                &self.links,
+                &self.membership,
+            ),
             facts: Vec::new(),
         };
         if facts.len() <= FACTS_BYTES {
@@ -121,6 +127,7 @@ impl Node {
     /// loopback addresses are of use only if it has no others.
     fn announced(&self) -> Vec<Vec<u8>> {
         let all = self.swarm.listeners().chain(&self.observed);
+        let all = all.chain(self.swarm.external_addresses());
         let is_loopback = |address| addresses::ip(address).is_some_and(|ip| ip.is_loopback());
         let (loopback, others): (Vec<_>, Vec<_>) = all.partition(|address| is_loopback(address));
         let chosen = if others.is_empty() { loopback } else { others };

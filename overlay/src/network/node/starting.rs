@@ -22,7 +22,7 @@ use super::{Control, Node};
 use crate::back_off::BackOff;
 use crate::clock::Clock;
 use crate::election::Election;
-use crate::envelope::Sealer;
+use crate::envelope::{NetworkTag, Sealer};
 use crate::host_cache::{HostCache, MOST_FILE_BYTES};
 use crate::membership::Membership;
 use crate::offenders::Offenders;
@@ -52,11 +52,13 @@ impl Node {
     ) -> Result<Self, StartError> {
         let clock = Clock::start();
         let now = clock.now();
-        let network = options.network_tag();
-        let topic = IdentTopic::new(blake3::Hash::from(options.agreement_hash()).to_string());
+        let agreement = options.agreement_hash(kind);
+        let mut network = NetworkTag::default();
+        network.copy_from_slice(&agreement[..8]);
+        let topic = IdentTopic::new(blake3::Hash::from(agreement).to_string());
         let listen = multiaddresses(&options.listen)?;
         let bootstrap = multiaddresses(&options.bootstrap)?;
-        let swarm = transport::swarm(&keypair, &options, &topic, &shared.counters)?;
+        let swarm = transport::swarm(kind, &keypair, &options, &topic, &shared.counters)?;
         let seed = blake3::hash(&[&options.secret[..], &now.wall_ms.to_be_bytes()].concat());
         let mut random = [0; 8];
         random.copy_from_slice(&seed.as_bytes()[..8]);
@@ -71,6 +73,7 @@ impl Node {
             });
         let mut node = Self {
             kind,
+            agreement,
             network,
             topic,
             clock,
