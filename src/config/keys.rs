@@ -220,7 +220,7 @@ settings! {
         /// How long a URL may wait for its message to fill.
         flush_ms: u64 = 250, Between(1, 60_000);
         /// How long a receipt is waited for before a URL is sent again.
-        resend_ms: u64 = 5_000, Between(10, 600_000);
+        resend_ms: u64 = 2_000, Between(10, 600_000);
     }
 
     /// How peers find and reach each other.

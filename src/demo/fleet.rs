@@ -55,6 +55,8 @@ impl Fleet {
         settings.overlay.network = format!("demo {}", std::process::id());
         settings.overlay.listen = vec!["/ip4/127.0.0.1/tcp/0".into()];
         settings.overlay.mdns = false;
+        // On one machine a receipt is there in no time, or lost.
+        settings.handing_on.resend_ms = settings.handing_on.resend_ms.min(500);
         let mut engines = Vec::new();
         for number in 1..=peers {
             let secret = *blake3::hash(&[number]).as_bytes();

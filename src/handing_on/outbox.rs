@@ -200,8 +200,8 @@ mod tests {
             due.iter().map(|due| (due.number, due.is_direct)).collect()
         };
         assert_eq!(due(0), [(0, false)], "once, although it was met twice");
-        assert_eq!(due(4_999), []);
-        assert_eq!(due(5_000), [(0, true)]);
+        assert_eq!(due(1_999), []);
+        assert_eq!(due(2_000), [(0, true)]);
         outbox.stored(&[0, 7]);
         assert_eq!(due(100_000), []);
         outbox.put(candidate("http://a.example/"));
