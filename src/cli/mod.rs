@@ -140,10 +140,12 @@ fn stop_requests() -> anyhow::Result<Receiver<()>> {
     Ok(receiver)
 }
 
-/// Sends log lines to standard error: from `level` up, unless `RUST_LOG` says otherwise.
+/// Sends log lines to standard error: our own from `level` up and the libraries' from
+/// `warn` up, unless `RUST_LOG` says otherwise.
 fn log_from(level: &str) {
+    let ours = format!("warn,peercrawl={level},peercrawl_overlay={level}");
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(ours));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
