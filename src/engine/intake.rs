@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crossbeam_channel::{Sender, select};
-use peercrawl_overlay::{Event, Overlay, PeerId, Replier, Verdict};
+use peercrawl_overlay::{Event, Overlay, PeerId, Purpose, Replier, Verdict};
 
 use super::StopSignal;
 use crate::canonical::CanonicalForm;
@@ -143,7 +143,7 @@ impl Intake {
             && let Ok(bytes) = receipt.encode()
         {
             // A receipt that is lost makes its sender send again, and us say so again.
-            let _lost = self.overlay.send(from, bytes.into());
+            let _lost = self.overlay.send(from, Purpose::Urls, bytes.into());
         }
         verdict
     }

@@ -47,7 +47,7 @@ use crate::membership::Membership;
 use crate::offenders::{Offence, Offenders};
 use crate::replay::ReplayWindow;
 use crate::topology::Kind;
-use crate::{Event, MessageId, PeerId, Replier, Role, Verdict, identity};
+use crate::{Event, MessageId, PeerId, Purpose, Replier, Role, Verdict, identity};
 
 use answers::Question;
 use gossip::Pending;
@@ -67,6 +67,8 @@ pub enum Command {
     HandOn {
         /// Whom it is for, as far as known.
         owner: Option<PeerId>,
+        /// What it is about.
+        purpose: Purpose,
         /// What it says.
         bytes: Arc<[u8]>,
     },
@@ -74,6 +76,8 @@ pub enum Command {
     Send {
         /// Whom it is for.
         to: PeerId,
+        /// What it is about.
+        purpose: Purpose,
         /// What it says.
         bytes: Arc<[u8]>,
     },
@@ -81,6 +85,8 @@ pub enum Command {
     Ask {
         /// Whom it is for.
         to: PeerId,
+        /// What it is about.
+        purpose: Purpose,
         /// What it asks.
         bytes: Arc<[u8]>,
         /// How long the answer is waited for.
