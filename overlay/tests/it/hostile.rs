@@ -1,9 +1,9 @@
 //! A client that means harm. After each attack the peer is up, its friends are still its
 //! members, and the attacker is dropped and remembered.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{env, fs, io, process};
 
 use futures::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, StreamExt};
 use libp2p::identity::Keypair;
@@ -13,7 +13,7 @@ use libp2p::{Multiaddr, StreamProtocol, Swarm, Transport, core::upgrade, noise, 
 use peercrawl_overlay::clock::Clock;
 use peercrawl_overlay::envelope::{Errand, NetworkTag, Sealer};
 use peercrawl_overlay::lease::Lease;
-use peercrawl_overlay::network::{Kind, NetworkOverlay, PROTOCOL_VERSION, start};
+use peercrawl_overlay::network::{Kind, NetworkOverlay, Options, PROTOCOL_VERSION, start};
 use peercrawl_overlay::{Overlay, PeerId, Purpose, Role, identity};
 use serde::Serialize;
 use tokio::time::timeout;
@@ -368,6 +368,43 @@ fn replays() {
         });
         assert_eq!(delivered.count(), 1);
     });
+}
+
+#[test]
+fn an_offender_is_remembered_after_a_restart() {
+    let path = env::temp_dir().join(format!("peercrawl-offenders-{}", process::id()));
+    fs::write(&path, b"12 nonsense\n\xff\0").unwrap();
+    let victim = || {
+        let options = Options {
+            offenders: Some(path.clone()),
+            ..options(1, &[])
+        };
+        start(Kind::Flat, options).unwrap()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let first = victim();
+        let mut attacker = Attacker::new(67, &first);
+        let id = attacker.sealer.author();
+        attacker.connect().await;
+        for _ in 0..2 {
+            assert_eq!(attacker.says(vec![0xff; 100]).await, None);
+        }
+        eventually("it is an offender", || first.offenders().contains(&id));
+        eventually("that is written at once", || {
+            fs::read_to_string(&path).is_ok_and(|text| text.contains(&id.to_hex()))
+        });
+        first.abort();
+        let second = victim();
+        assert_eq!(second.offenders(), [id]);
+        let mut attacker = Attacker::new(67, &second);
+        let hello = attacker.hello();
+        assert_eq!(attacker.says(hello).await, None);
+    });
+    fs::remove_file(&path).unwrap();
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What only networked overlays have: refusals, roles, a host cache, QUIC.
 
+use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{env, fs, process};
@@ -97,6 +98,8 @@ fn a_host_cache_leads_back_into_the_network() {
     });
     drop(two);
     eventually("it has left", || one.members().len() == 1);
+    let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+    file.write_all(b"\xff\xfe\0 7 nowhere\n12\n").unwrap();
     let again = start(Kind::Flat, with_cache(&[])).unwrap();
     eventually("it is back", || again.members().len() == 2);
     fs::remove_file(&path).unwrap();
