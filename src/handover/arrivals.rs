@@ -144,9 +144,17 @@ mod tests {
     const B: PeerId = PeerId::repeat(2);
 
     fn arrivals() -> Arrivals {
-        let jobs = CrawlJobs::new(Clock::start(), Arc::default(), Arc::default(), false);
+        let ledger = Arc::default();
+        let jobs = CrawlJobs::new(
+            Clock::start(),
+            Arc::default(),
+            Arc::default(),
+            false,
+            Arc::clone(&ledger),
+        );
         let jobs = Arc::new(jobs);
-        let preprocessor = Preprocessor::new(&Settings::default(), jobs.clone(), Arc::default());
+        let settings = Settings::default();
+        let preprocessor = Preprocessor::new(&settings, jobs.clone(), Arc::default(), ledger);
         Arrivals::new(jobs, Arc::new(preprocessor))
     }
 
