@@ -32,6 +32,9 @@
 //! [`archive`] writes and reads WARC files, and [`store`] keeps state on disk; the engine
 //! does not use them yet.
 //!
+//! [`limits`] holds all of it to what the volunteer allows, and [`conditions`] tells when
+//! it should not run at all.
+//!
 //! [`engine`] wires the blocks and runs their threads, [`config`] is what a user may
 //! change, [`counters`] and [`report`] tell what has been done, and [`demo`] is a web on
 //! this machine to try it all on. Peers are reached through the `Overlay` trait of the
@@ -40,6 +43,7 @@
 pub mod archive;
 pub mod canonical;
 pub mod clock;
+pub mod conditions;
 pub mod config;
 pub mod content_processor;
 pub mod content_range_validator;
@@ -56,6 +60,7 @@ pub mod guard;
 pub mod handing_on;
 pub mod handover;
 pub mod joining;
+pub mod limits;
 pub mod message;
 pub mod page;
 pub mod page_duplication;

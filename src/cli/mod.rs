@@ -24,6 +24,7 @@ use clap::{Args, Parser, Subcommand};
 use crossbeam_channel::{Receiver, bounded};
 use peercrawl::config::{ConfigError, Layers, Settings};
 use peercrawl::engine::{CrawlError, Engine, Surroundings};
+use peercrawl::limits::Limits;
 use peercrawl::resolver::NameService;
 use peercrawl_overlay::Overlay;
 
@@ -111,6 +112,7 @@ fn start(
     // is opened.
     let _unchanged = rlimit::increase_nofile_limit(1 << 16);
     let surroundings = Surroundings {
+        limits: Limits::new(&settings.limits),
         settings,
         overlay,
         names,

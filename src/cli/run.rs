@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use peercrawl::conditions::{Sources, Watcher};
 use peercrawl::config::Settings;
 use peercrawl::crawl::CrawlDefinition;
 use peercrawl::engine::Ending;
@@ -47,7 +48,12 @@ impl Run {
         let definition = CrawlDefinition::from_settings(&settings.crawl);
         let overlay = overlay(&settings, super::passing_secret()?);
         let stop = super::stop_requests()?;
-        let engine = super::start(settings, overlay, Arc::new(SystemNames))?;
+        let engine = super::start(settings.clone(), overlay, Arc::new(SystemNames))?;
+        let pausing = engine.pausing().clone();
+        let watcher = Watcher::start(&settings, Sources::default(), move |verdict| {
+            tracing::info!("{verdict}");
+            pausing.set_verdict(verdict);
+        })?;
         if definition.seeds.is_empty() {
             tracing::info!("no seeds: waiting for URLs from other peers");
         } else {
@@ -84,6 +90,7 @@ impl Run {
         }
         progress.finish();
         tracing::info!("stopping");
+        drop(watcher);
         print!("{}", summary(&engine.shutdown()));
         Ok(ExitCode::SUCCESS)
     }

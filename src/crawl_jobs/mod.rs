@@ -32,6 +32,7 @@ pub use site::{CrawlJob, Site, SiteRecordError, Task, TurnedAway};
 
 use crate::clock::{Clock, Millis};
 use crate::counters::{Counters, ErrorKind};
+use crate::limits::Gate;
 use crate::record::UrlRecord;
 use crate::resolver::ResolveQueue;
 
@@ -55,6 +56,8 @@ pub struct CrawlJobs {
     resolve: Arc<ResolveQueue>,
     /// Whether hosts that share a private address share its delay.
     private_per_address: bool,
+    /// Whether the volunteer's limits let one more fetch begin.
+    gate: Arc<Gate>,
     /// URLs that wait in all queues together.
     queued: AtomicUsize,
     /// URLs taken in and not yet done with.
@@ -92,6 +95,7 @@ impl CrawlJobs {
         counters: Arc<Counters>,
         resolve: Arc<ResolveQueue>,
         private_per_address: bool,
+        gate: Arc<Gate>,
     ) -> Self {
         Self {
             clock,
@@ -101,6 +105,7 @@ impl CrawlJobs {
             settled: Condvar::new(),
             resolve,
             private_per_address,
+            gate,
             queued: AtomicUsize::new(0),
             outstanding: Arc::default(),
         }
@@ -152,6 +157,9 @@ impl CrawlJobs {
                 turned_away(job, why);
             });
         let unfinished = matches!(task, Task::Page(_)).then(|| Unfinished::new(&self.outstanding));
+        if unfinished.is_none() {
+            self.gate.was_no_page();
+        }
         self.queued
             .fetch_sub(away + usize::from(unfinished.is_some()), Relaxed);
         self.outstanding.done(away as u64);
@@ -285,7 +293,15 @@ impl CrawlJobs {
                 continue;
             }
             let now_ms = self.clock.now_ms();
-            match ready.order.take(now_ms) {
+            // A gate that is shut is as if the head were not ready yet.
+            let head = match self.gate.enter(ready.leased, now_ms) {
+                Ok(()) => ready
+                    .order
+                    .take(now_ms)
+                    .inspect_err(|_| self.gate.was_no_page()),
+                Err(again_ms) => Err(Some(again_ms)),
+            };
+            match head {
                 Ok(taken) => {
                     ready.leased += 1;
                     if ready.timekeeper_ms.is_none() {
@@ -315,8 +331,8 @@ impl CrawlJobs {
             self.settled.notify_all();
         }
         drop(ready);
-        if matches!(group, Group::Address(_)) {
-            // Others may wait at that address.
+        if matches!(group, Group::Address(_)) || self.gate.counts_fetches() {
+            // Others may wait at that address, or for this fetch to end.
             self.changed.notify_one();
         }
     }

@@ -1,4 +1,5 @@
-//! What must be done now and then: snapshots, idle connections, the overflow state.
+//! What must be done now and then: snapshots, idle connections, the overflow state,
+//! rates and quota, pauses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,12 +7,14 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use crossbeam_channel::RecvTimeoutError;
 
+use super::pausing::Pausing;
 use super::{Snapshot, StopSignal};
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::crawl_jobs::CrawlJobs;
 use crate::downloader::IdleConnections;
 use crate::handing_on::Outbox;
+use crate::limits::Limits;
 use crate::preprocessor::Preprocessor;
 use crate::report::Report;
 
@@ -30,6 +33,10 @@ pub struct Housekeeper {
     pub outbox: Arc<Outbox>,
     /// Connections that nobody uses at the moment.
     pub idle: Arc<IdleConnections>,
+    /// The volunteer's limits.
+    pub limits: Arc<Limits>,
+    /// Pauses that begin and end.
+    pub pausing: Arc<Pausing>,
     /// The time.
     pub clock: Clock,
     /// Where snapshots are put.
@@ -42,7 +49,10 @@ impl Housekeeper {
     /// Works until the engine stops.
     pub fn run(&self) {
         while self.stop.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
-            self.idle.sweep(self.clock.now_ms());
+            let now_ms = self.clock.now_ms();
+            self.idle.sweep(now_ms);
+            self.limits.tick(now_ms);
+            self.pausing.tick();
             let activity = self.jobs.activity();
             self.snapshot.store(Arc::new(Snapshot {
                 report: Report::new(&self.counters, self.clock.elapsed()),

@@ -2,13 +2,16 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread::{self, JoinHandle};
 
 use arc_swap::ArcSwap;
 use crossbeam_channel::bounded;
+use parking_lot::Mutex;
 
 use super::housekeeping::Housekeeper;
 use super::intake::Intake;
+use super::pausing::Pausing;
 use super::{Engine, Snapshot, Surroundings, View, members};
 use crate::canonical::CanonicalForm;
 use crate::clock::Clock;
@@ -39,6 +42,7 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
         settings,
         overlay,
         names,
+        limits,
     } = surroundings;
     let settings = Arc::new(settings);
     let clock = Clock::start();
@@ -47,7 +51,8 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
     let crawls = Arc::new(Crawls::default());
     let (stop, stopped) = bounded(0);
 
-    overlay.announce(members::announcement(&settings.distribution));
+    let capacity = settings.distribution.capacity;
+    overlay.announce(members::announcement(&settings.distribution, capacity));
     let view = Arc::new(View::new(overlay.clone(), &settings.distribution));
 
     // Blocks 13, 2 and 1: where URLs wait, and how they get there.
@@ -57,6 +62,7 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
         counters.clone(),
         resolve.clone(),
         settings.politeness.private_per_address,
+        limits.gate.clone(),
     ));
     let preprocessor = Preprocessor::new(&settings, jobs.clone(), counters.clone());
     let preprocessor = Arc::new(preprocessor);
@@ -97,7 +103,7 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
     });
 
     // Block 3 and what it works with.
-    let dialer = Dialer::new(&settings);
+    let dialer = Dialer::new(&settings, limits.clone());
     let idle = IdleConnections::new(
         settings.network.idle_connections,
         settings.network.idle_secs,
@@ -186,9 +192,23 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
         stop: stopped.clone(),
     };
     crew.hire("handing-on".into(), move || sender.run())?;
+    let keeps_sites = Arc::new(AtomicBool::new(false));
+    let pausing = Arc::new(Pausing {
+        jobs: jobs.clone(),
+        outbox: outbox.clone(),
+        dialer: dialer.clone(),
+        overlay: overlay.clone(),
+        view: view.clone(),
+        distribution: settings.distribution.clone(),
+        limits: limits.clone(),
+        keeps_sites: keeps_sites.clone(),
+        clock,
+        mind: Mutex::default(),
+    });
     let handover = HandoverSender {
         overlay: overlay.clone(),
         view,
+        keeps_sites,
         preprocessor: preprocessor.clone(),
         arrivals,
         changed,
@@ -201,6 +221,8 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
         preprocessor: preprocessor.clone(),
         outbox: outbox.clone(),
         idle,
+        limits: limits.clone(),
+        pausing: pausing.clone(),
         clock,
         snapshot: snapshot.clone(),
         stop: stopped,
@@ -220,6 +242,8 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
         outbox,
         overlay,
         dialer,
+        limits,
+        pausing,
         snapshot,
         stop: Some(stop),
         threads: crew.0,

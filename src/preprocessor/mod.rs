@@ -237,7 +237,8 @@ mod tests {
         change(&mut settings);
         let counters = Arc::new(Counters::default());
         let resolve = Arc::new(ResolveQueue::default());
-        let jobs = CrawlJobs::new(Clock::start(), counters.clone(), resolve, false);
+        let gate = crate::limits::Limits::new(&settings.limits).gate.clone();
+        let jobs = CrawlJobs::new(Clock::start(), counters.clone(), resolve, false, gate);
         let jobs = Arc::new(jobs);
         let definition = CrawlDefinition::from_settings(&settings.crawl);
         let form = CanonicalForm::new(&[]);

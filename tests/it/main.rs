@@ -13,6 +13,7 @@ mod crawling;
 mod crew;
 mod full_disk;
 mod hostile;
+mod limits;
 mod links;
 mod sharing;
 mod store;
