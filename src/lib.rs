@@ -38,7 +38,8 @@
 //! [`engine`] wires the blocks and runs their threads, [`config`] is what a user may
 //! change, [`counters`] and [`report`] tell what has been done, and [`demo`] is a web on
 //! this machine to try it all on. Peers are reached through the `Overlay` trait of the
-//! crate `peercrawl-overlay`, by [`message`]s; only [`joining`] knows which overlay it is.
+//! crate `peercrawl-overlay`, by [`message`]s; only [`joining`] knows which overlay it is, and [`rejoining`]
+//! brings back a peer that has left.
 
 pub mod archive;
 pub mod canonical;
@@ -69,6 +70,7 @@ pub mod politeness;
 pub mod preprocessor;
 pub mod processing_queue;
 pub mod record;
+pub mod rejoining;
 pub mod report;
 pub mod resolver;
 pub mod robots;

@@ -98,7 +98,7 @@ impl Run {
 
 /// The overlay of the settings; alone if it cannot start, which is no reason not to crawl.
 fn overlay(settings: &Settings, secret: [u8; 32]) -> Arc<dyn Overlay> {
-    match joining::join(settings, secret) {
+    match joining::join_and_rejoin(settings, secret) {
         Ok(overlay) => {
             for address in overlay.listening() {
                 println!("listening {address}");

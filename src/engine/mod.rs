@@ -238,8 +238,8 @@ impl Engine {
         self.pausing.set_wish(Wish::Pause);
     }
 
-    /// Goes on after [`pause`](Self::pause), or after [`finish`](Self::finish) as long as
-    /// this peer has not left.
+    /// Goes on after [`pause`](Self::pause) or [`finish`](Self::finish); a peer that has
+    /// left joins again.
     pub fn resume(&self) {
         self.pausing.set_wish(Wish::Run);
     }

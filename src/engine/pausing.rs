@@ -9,8 +9,10 @@
 //!   nothing, and membership is all that remains. A short pause hands nothing over; what
 //!   waits at a peer that pauses for long goes to the others.
 //! - *Finish* lets what is under way be completed, and its links be stored, and leaves.
-//! - A metered line pauses, and then leaves. A used-up quota cuts and leaves at once, and
-//!   nothing passes the limits from then on.
+//! - A metered line pauses, and then leaves. A used-up quota cuts and leaves at once. Once
+//!   goodbye is said, nothing passes the limits any more.
+//!
+//! A peer that has left joins again when it may run again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -33,6 +35,8 @@ const GRACE_MS: Millis = 4_000;
 const CUT_MS: Millis = 750;
 /// URLs that wait for receipts have so long to get them before this peer leaves.
 const RECEIPTS_MS: Millis = 5_000;
+/// Goodbye is said within this time; before, nothing is shut, and nobody joins again.
+const GOODBYE_MS: Millis = 3_000;
 /// A pause that lasts longer is not short any more.
 const LONG_PAUSE_MS: Millis = 10 * 60_000;
 
@@ -58,7 +62,7 @@ pub enum Standing {
     Stopping,
     /// It is a member, and fetches nothing.
     Paused,
-    /// It has left the network, and sends nothing. To crawl again, start another engine.
+    /// It has left the network, and sends nothing. It joins again when it may run.
     Left,
 }
 
@@ -115,8 +119,12 @@ enum Act {
     HandOver,
     /// Leave the network.
     Leave,
+    /// Join it again.
+    Join,
     /// Let nothing pass the limits.
     Shut,
+    /// Let everything pass that is within them.
+    Open,
 }
 
 /// See the module.
@@ -126,6 +134,7 @@ struct Course {
     since_ms: Millis,
     is_cut: bool,
     is_handed_over: bool,
+    is_shut: bool,
 }
 
 fn why(wish: Wish, verdict: Verdict, quota: &QuotaState) -> Option<WhyStopped> {
@@ -165,7 +174,8 @@ impl Course {
     fn step(&mut self, why: Option<WhyStopped>, under_way: UnderWay, now_ms: Millis) -> Vec<Act> {
         let mut acts = Vec::new();
         match (self.standing, why) {
-            (Standing::Running, None) | (Standing::Left, _) => {}
+            (Standing::Running, None) => {}
+            (Standing::Left, why) => self.stay_away(why, now_ms, &mut acts),
             (Standing::Running, Some(why)) => {
                 self.enter(Standing::Stopping, now_ms);
                 acts.push(Act::Hold);
@@ -180,7 +190,7 @@ impl Course {
                 self.enter(Standing::Running, now_ms);
                 acts.extend([Act::Return, Act::Release]);
             }
-            (Standing::Paused, Some(why)) if why.leaves() => self.leave(why, now_ms, &mut acts),
+            (Standing::Paused, Some(why)) if why.leaves() => self.leave(now_ms, &mut acts),
             (Standing::Paused, Some(_)) => {
                 let lasted_ms = now_ms.saturating_sub(self.since_ms);
                 if lasted_ms >= LONG_PAUSE_MS && !self.is_handed_over {
@@ -196,8 +206,8 @@ impl Course {
         *self = Self {
             standing,
             since_ms: now_ms,
-            is_cut: false,
-            is_handed_over: false,
+            is_shut: self.is_shut,
+            ..Self::default()
         };
     }
 
@@ -217,19 +227,40 @@ impl Course {
             }
         };
         if has_ended && why.leaves() {
-            self.leave(why, now_ms, acts);
+            self.leave(now_ms, acts);
         } else if has_ended {
             self.enter(Standing::Paused, now_ms);
             acts.push(Act::Retire);
         }
     }
 
-    fn leave(&mut self, why: WhyStopped, now_ms: Millis, acts: &mut Vec<Act>) {
+    fn leave(&mut self, now_ms: Millis, acts: &mut Vec<Act>) {
         self.enter(Standing::Left, now_ms);
         acts.push(Act::Leave);
-        if why != WhyStopped::Finish {
-            acts.push(Act::Shut);
+    }
+
+    /// Once goodbye is said: shuts the limits, or comes back.
+    fn stay_away(&mut self, why: Option<WhyStopped>, now_ms: Millis, acts: &mut Vec<Act>) {
+        if now_ms.saturating_sub(self.since_ms) < GOODBYE_MS {
+            return;
         }
+        match why {
+            Some(_) if !self.is_shut => {
+                self.is_shut = true;
+                acts.push(Act::Shut);
+            }
+            Some(_) => {}
+            None => {
+                self.is_shut = false;
+                self.enter(Standing::Running, now_ms);
+                acts.extend([Act::Open, Act::Join, Act::Return, Act::Release]);
+            }
+        }
+    }
+
+    /// To join again did not work: it is tried once more in a while.
+    fn join_failed(&mut self, now_ms: Millis) {
+        self.enter(Standing::Left, now_ms);
     }
 }
 
@@ -318,6 +349,10 @@ impl Pausing {
         }
         let under_way = self.under_way();
         for act in mind.course.step(why, under_way, now_ms) {
+            if act == Act::Join && !self.overlay.rejoin() {
+                mind.course.join_failed(now_ms);
+                return;
+            }
             self.act(act);
         }
     }
@@ -347,8 +382,14 @@ impl Pausing {
                 self.overlay.announce(part);
             }
             Act::HandOver => self.keeps_sites.store(false, Relaxed),
-            Act::Leave => self.overlay.leave(),
+            Act::Leave => {
+                self.keeps_sites.store(true, Relaxed);
+                self.overlay.leave();
+            }
+            // Done by whoever looks at the acts, since it can fail.
+            Act::Join => {}
             Act::Shut => self.limits.set_shut(true),
+            Act::Open => self.limits.set_shut(false),
         }
     }
 }
@@ -429,15 +470,31 @@ mod tests {
     }
 
     #[test]
-    fn a_used_up_quota_leaves_at_once_and_shuts() {
+    fn a_used_up_quota_leaves_at_once_and_shuts_after_goodbye() {
         let mut course = Course::default();
         assert_eq!(course.step(QUOTA, BUSY, 0), [Act::Hold, Act::Cut]);
-        assert_eq!(course.step(QUOTA, IDLE, 250), [Act::Leave, Act::Shut]);
-        assert_eq!(course.step(None, IDLE, 500), []);
+        assert_eq!(course.step(QUOTA, IDLE, 250), [Act::Leave]);
+        assert_eq!(course.step(QUOTA, IDLE, 3_249), []);
+        assert_eq!(course.step(QUOTA, IDLE, 3_250), [Act::Shut]);
+        assert_eq!(course.step(QUOTA, IDLE, 3_500), []);
         // Also out of a pause.
         let mut course = Course::default();
         course.step(PAUSE, IDLE, 0);
-        assert_eq!(course.step(QUOTA, IDLE, 1), [Act::Leave, Act::Shut]);
+        assert_eq!(course.step(QUOTA, IDLE, 1), [Act::Leave]);
+    }
+
+    #[test]
+    fn whoever_has_left_comes_back_and_tries_until_it_works() {
+        let mut course = Course::default();
+        course.step(QUOTA, IDLE, 0);
+        course.step(QUOTA, IDLE, 5_000);
+        let back = [Act::Open, Act::Join, Act::Return, Act::Release];
+        assert_eq!(course.step(None, IDLE, 6_000), back);
+        course.join_failed(6_000);
+        assert_eq!(course.step(None, IDLE, 8_999), []);
+        assert_eq!(course.step(None, IDLE, 9_000), back);
+        assert_eq!(course.standing, Standing::Running);
+        assert_eq!(course.step(None, IDLE, 20_000), []);
     }
 
     #[test]
@@ -446,7 +503,7 @@ mod tests {
         let mut course = Course::default();
         assert_eq!(course.step(metered, BUSY, 0), [Act::Hold]);
         assert_eq!(course.step(metered, BUSY, 4_000), [Act::Cut]);
-        assert_eq!(course.step(metered, BUSY, 4_750), [Act::Leave, Act::Shut]);
+        assert_eq!(course.step(metered, BUSY, 4_750), [Act::Leave]);
     }
 
     #[test]

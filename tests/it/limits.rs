@@ -1,12 +1,16 @@
 //! The volunteer's limits, measured on a running peer, and what pausing means.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use peercrawl::conditions::{Reason, Verdict};
 use peercrawl::config::Settings;
-use peercrawl::demo::web::WebSpec;
-use peercrawl::engine::{Ending, Engine, Standing, WhyStopped};
+use peercrawl::demo::fleet::WebNames;
+use peercrawl::demo::web::{Web, WebSpec};
+use peercrawl::engine::{Ending, Engine, Standing, Surroundings, WhyStopped};
+use peercrawl::joining;
+use peercrawl::limits::Limits;
 use peercrawl_overlay::memory::MemoryNetwork;
 use peercrawl_overlay::{Overlay, PeerId};
 
@@ -129,15 +133,13 @@ fn waiting_for_the_limit_is_no_timeout() {
 }
 
 /// An engine in the midst of a crawl.
-fn at_work(settings: &Settings, network: &MemoryNetwork, spec: WebSpec) -> (Engine, Site) {
+fn at_work(settings: &Settings, network: &MemoryNetwork, spec: WebSpec) -> (Engine, Arc<Web>) {
     let web = web(spec);
     let engine = engine(settings, network, 1, &web);
     engine.begin(whole(&web, settings)).unwrap();
     wait_until("pages come in", || engine.report().pages > 50);
     (engine, web)
 }
-
-type Site = std::sync::Arc<peercrawl::demo::web::Web>;
 
 /// Whoever joins now finds nobody.
 fn assert_alone(network: &MemoryNetwork) {
@@ -217,6 +219,43 @@ fn to_finish_is_to_complete_what_is_under_way_and_to_leave() {
         "all links are stored"
     );
     assert!(engine.queued() > 0);
+    // It can be started again, and goes on where it was.
+    engine.resume();
+    assert_eq!(engine.wait(DEADLINE), Some(Ending::Complete));
+    assert_eq!(engine.overlay().members().len(), 1);
+    crate::crawling::assert_covered(&web, &engine.shutdown());
+}
+
+/// The same over real sockets, where an overlay that was left is gone for good.
+#[test]
+fn a_peer_that_has_left_its_network_joins_again() {
+    let mut settings = settings();
+    settings.overlay.listen = vec!["/ip4/127.0.0.1/tcp/0".into()];
+    settings.overlay.mdns = false;
+    let web = web(plain(20, 3_000));
+    let member = joining::join(&settings, [7; 32]).unwrap();
+    settings.overlay.bootstrap = member.listening();
+    let overlay = joining::join_and_rejoin(&settings, [8; 32]).unwrap();
+    let me = overlay.me();
+    let knows_us = || member.members().iter().any(|member| member.id == me);
+    wait_until("they have met", knows_us);
+    let engine = Engine::start(Surroundings {
+        limits: Limits::new(&settings.limits),
+        settings: settings.clone(),
+        overlay,
+        names: Arc::new(WebNames(web.clone())),
+    })
+    .unwrap();
+    engine.begin(whole(&web, &settings)).unwrap();
+    wait_until("pages come in", || engine.report().pages > 50);
+    engine.finish();
+    wait_for(&engine, Standing::Left, DEADLINE);
+    wait_until("the other knows", || !knows_us());
+    engine.resume();
+    wait_until("they have met again", knows_us);
+    assert_eq!(engine.run_state().standing, Standing::Running);
+    assert_eq!(engine.wait(DEADLINE), Some(Ending::Complete));
+    crate::crawling::assert_covered(&web, &engine.shutdown());
 }
 
 #[test]
@@ -235,6 +274,17 @@ fn a_used_up_quota_leaves_and_sends_nothing() {
     thread::sleep(Duration::from_millis(500));
     assert_eq!(web.log().requests, asked);
     assert_eq!(engine.limits().bytes_up(), sent);
+    // More is allowed: it comes back by itself.
+    engine.limits().set_monthly_gb(2);
+    assert_eq!(engine.wait(DEADLINE), Some(Ending::Complete));
+    assert_eq!(engine.run_state().why, None);
+    let report = engine.shutdown();
+    assert_eq!(
+        (report.errors_in_all(), report.retries),
+        (0, 0),
+        "{report:?}"
+    );
+    assert_eq!(report.pages, web.truth().reachable);
 }
 
 #[test]
