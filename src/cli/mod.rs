@@ -3,13 +3,17 @@
 //! Each command is a file here. A command that did its job ends with status 0, one that
 //! could not with 1; wrong usage and a bad config end with 2, and say where.
 //!
+//! - [`archive`]: what has been stored
 //! - [`crawl`]: one crawl on this machine alone
+//! - [`data`]: the data directory
 //! - [`demo`]: everything on this machine, with a built-in web
 //! - [`inspect`]: what the crawler makes of a page, a robots.txt or a URL
 //! - [`run`]: one peer without a window
 //! - [`progress`]: the line that shows how it goes
 
+mod archive;
 mod crawl;
+mod data;
 mod demo;
 mod inspect;
 mod progress;
@@ -23,7 +27,9 @@ use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use crossbeam_channel::{Receiver, bounded};
 use peercrawl::config::{ConfigError, Layers, Settings};
+use peercrawl::data_directory::DataDirectory;
 use peercrawl::engine::{CrawlError, Engine, Surroundings};
+use peercrawl::ledger::Kept;
 use peercrawl::limits::Limits;
 use peercrawl::resolver::NameService;
 use peercrawl_overlay::Overlay;
@@ -44,6 +50,8 @@ enum Command {
     Run(run::Run),
     /// Crawl from these addresses, on this machine alone
     Crawl(crawl::Crawl),
+    /// Show what has been stored
+    Archive(archive::Archive),
     /// Show what the crawler makes of a page, a robots.txt or a URL
     #[command(subcommand)]
     Inspect(inspect::Inspect),
@@ -86,6 +94,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Some(Command::Demo(demo)) => demo.run(),
         Some(Command::Run(run)) => run.run(),
         Some(Command::Crawl(crawl)) => crawl.run(),
+        Some(Command::Archive(archive)) => archive.run(),
         Some(Command::Inspect(inspect)) => inspect.run(),
         None => {
             eprintln!("This version has no window yet: running headless, as `peercrawl run` does.");
@@ -102,22 +111,36 @@ pub fn run(arguments: Arguments) -> ExitCode {
     })
 }
 
+/// The limits of the settings; what was used of them is kept in the data directory.
+fn limits(settings: &Settings, directory: Option<&DataDirectory>) -> anyhow::Result<Arc<Limits>> {
+    let limits = Limits::new(&settings.limits);
+    if let Some(directory) = directory {
+        let path = directory.quota();
+        let why = || format!("cannot read {}", path.display());
+        limits.keep_quota(&path).with_context(why)?;
+    }
+    Ok(limits)
+}
+
 /// Starts an engine on an overlay.
 fn start(
     settings: Settings,
     overlay: Arc<dyn Overlay>,
     names: Arc<dyn NameService>,
+    kept: Option<Kept>,
+    limits: Arc<Limits>,
 ) -> anyhow::Result<Engine> {
     // Many connections at once need many files; a system that refuses says so when one
     // is opened.
     let _unchanged = rlimit::increase_nofile_limit(1 << 16);
     let surroundings = Surroundings {
-        limits: Limits::new(&settings.limits),
         settings,
         overlay,
         names,
+        kept,
+        limits,
     };
-    Engine::start(surroundings).context("cannot start the engine's threads")
+    Ok(Engine::start(surroundings)?)
 }
 
 /// The secret of a peer that lives as long as this process.

@@ -9,6 +9,7 @@ use clap::Args;
 use peercrawl::conditions::{Sources, Watcher};
 use peercrawl::config::Settings;
 use peercrawl::crawl::CrawlDefinition;
+use peercrawl::data_directory::PEER_STATE;
 use peercrawl::engine::Ending;
 use peercrawl::joining;
 use peercrawl::resolver::SystemNames;
@@ -16,6 +17,7 @@ use peercrawl_overlay::memory::MemoryNetwork;
 use peercrawl_overlay::{Overlay, PeerId};
 
 use super::SettingsArguments;
+use super::data::{DataArguments, tell};
 use super::progress::{PERIOD, Progress, summary};
 
 /// How often there is a log line where there is no terminal.
@@ -26,6 +28,11 @@ const LOG_PERIOD: Duration = Duration::from_secs(10);
 pub struct Run {
     #[command(flatten)]
     settings: SettingsArguments,
+    #[command(flatten)]
+    data: DataArguments,
+    /// Keep nothing
+    #[arg(long)]
+    no_store: bool,
 }
 
 impl Default for Run {
@@ -36,6 +43,8 @@ impl Default for Run {
                 set: Vec::new(),
                 allow_private: false,
             },
+            data: DataArguments::default(),
+            no_store: false,
         }
     }
 }
@@ -46,9 +55,23 @@ impl Run {
         super::log_from("info");
         let settings = self.settings.read()?;
         let definition = CrawlDefinition::from_settings(&settings.crawl);
-        let overlay = overlay(&settings, super::passing_secret()?);
+        let directory = match self.no_store {
+            true => None,
+            false => Some(self.data.open()?),
+        };
+        let (secret, kept) = match &directory {
+            Some(directory) => {
+                let kept = directory.keep(PEER_STATE, &settings)?;
+                tell(&kept.notices);
+                (directory.secret(), Some(kept))
+            }
+            None => (super::passing_secret()?, None),
+        };
+        let limits = super::limits(&settings, directory.as_ref())?;
+        let overlay = overlay(&settings, secret);
         let stop = super::stop_requests()?;
-        let engine = super::start(settings.clone(), overlay, Arc::new(SystemNames))?;
+        let names = Arc::new(SystemNames);
+        let engine = super::start(settings.clone(), overlay, names, kept, limits)?;
         let pausing = engine.pausing().clone();
         let watcher = Watcher::start(&settings, Sources::default(), move |verdict| {
             tracing::info!("{verdict}");

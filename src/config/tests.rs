@@ -28,6 +28,7 @@ fn blank() -> Settings {
                 "rendezvous" => Value::from("static"),
                 "flat" => Value::from("supernode"),
                 "0-24" => Value::from("off"),
+                "stop" => Value::from("remove-oldest"),
                 _ => Value::from("x"),
             },
             other => panic!("config.toml does not name `{key}`, or oddly: {other:?}"),

@@ -11,7 +11,7 @@ use peercrawl_overlay::network::StartError;
 use super::web::Web;
 use crate::config::Settings;
 use crate::crawl::CrawlDefinition;
-use crate::engine::{CrawlError, Engine, Surroundings};
+use crate::engine::{CrawlError, Engine, StartError as EngineStartError, Surroundings};
 use crate::joining;
 use crate::limits::Limits;
 use crate::report::Report;
@@ -43,9 +43,9 @@ pub enum FleetError {
     /// A peer cannot listen, or the like.
     #[error("peer {0}: {1}")]
     Overlay(u8, StartError),
-    /// Threads could not be started.
-    #[error("cannot start threads: {0}")]
-    Threads(#[from] io::Error),
+    /// An engine does not start.
+    #[error(transparent)]
+    Engine(#[from] EngineStartError),
 }
 
 impl Fleet {
@@ -71,6 +71,7 @@ impl Fleet {
                 overlay,
                 names: Arc::new(WebNames(web.clone())),
                 limits: Limits::new(&settings.limits),
+                kept: None,
             })?);
         }
         Ok(Self {

@@ -15,7 +15,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -122,6 +122,7 @@ impl SocketConnector {
     fn socket(
         &self,
         stream: TcpStream,
+        address: IpAddr,
         buffer: Option<usize>,
         details: &ConnectionDetails,
     ) -> Socket {
@@ -136,6 +137,7 @@ impl SocketConnector {
         self.open.wires.lock().insert(number, weak);
         Socket {
             wire,
+            address,
             number,
             open: self.open.clone(),
             limits: self.limits.clone(),
@@ -172,7 +174,7 @@ impl Connector<()> for SocketConnector {
             match connected {
                 Ok(stream) => {
                     self.limits.down.charge(CONNECT_BYTES);
-                    return Ok(Some(self.socket(stream, buffer, details)));
+                    return Ok(Some(self.socket(stream, address.ip(), buffer, details)));
                 }
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     return Err(Error::Timeout(details.timeout.reason));
@@ -221,6 +223,7 @@ fn shorter(timeout: NextTimeout, ours: Duration) -> Duration {
 #[derive(Debug)]
 pub struct Socket {
     wire: Arc<Wire>,
+    address: IpAddr,
     number: u64,
     open: Arc<OpenSockets>,
     limits: Arc<Limits>,
@@ -238,6 +241,13 @@ pub struct Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         self.open.wires.lock().remove(&self.number);
+    }
+}
+
+impl Socket {
+    /// Where it leads.
+    pub fn address(&self) -> IpAddr {
+        self.address
     }
 }
 

@@ -9,7 +9,7 @@
 //! - [`bucket`]: the bytes that may be moved, over time
 //! - [`pipe`]: one direction of all traffic, shared by many
 //! - [`gate`]: whether one more fetch may begin
-//! - [`quota`]: the data of thirty days
+//! - [`quota`], [`quota_file`]: the data of thirty days, also over restarts
 //! - [`rates`]: how fast it goes at present
 //! - [`stopwatch`]: time that was not spent waiting for all this
 
@@ -17,9 +17,12 @@ pub mod bucket;
 pub mod gate;
 pub mod pipe;
 pub mod quota;
+pub mod quota_file;
 pub mod rates;
 pub mod stopwatch;
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -27,6 +30,7 @@ use parking_lot::Mutex;
 pub use gate::Gate;
 pub use pipe::Pipe;
 pub use quota::{Quota, QuotaState};
+use quota_file::QuotaFile;
 pub use rates::Rates;
 pub use stopwatch::Stopwatch;
 
@@ -47,6 +51,8 @@ pub struct Limits {
     pub gate: Arc<Gate>,
     values: Mutex<config::Limits>,
     account: Mutex<Account>,
+    /// Where the account is kept. Held while it is written, by the one thread that does.
+    file: Mutex<Option<QuotaFile>>,
 }
 
 /// What the ticks of the clock keep up to date.
@@ -68,6 +74,7 @@ impl Limits {
             up: Arc::new(Pipe::new(bytes_per_sec(values.upload_now_kib()))),
             values: Mutex::new(values.clone()),
             account: Mutex::default(),
+            file: Mutex::default(),
         };
         limits.apply(values);
         Arc::new(limits)
@@ -175,19 +182,28 @@ impl Limits {
         self.account.lock().quota.state(limit_bytes, now_ms)
     }
 
-    /// The account of the current thirty days as bytes, to be kept over a restart.
-    pub fn save_quota(&self) -> Vec<u8> {
-        self.account.lock().quota.save()
+    /// Keeps the account of the thirty days in this file, and goes on with what an earlier
+    /// run has left there.
+    pub fn keep_quota(&self, path: &Path) -> io::Result<()> {
+        let (file, left) = QuotaFile::open(path)?;
+        match left.as_deref().map(Quota::load) {
+            Some(Some(quota)) => self.account.lock().quota = quota,
+            Some(None) => tracing::warn!(
+                "{} is no account of data: counting begins anew",
+                path.display()
+            ),
+            None => {}
+        }
+        *self.file.lock() = Some(file);
+        Ok(())
     }
 
-    /// Goes on with an account that was saved; tells whether it could be read.
-    pub fn load_quota(&self, bytes: &[u8]) -> bool {
-        let loaded = Quota::load(bytes);
-        let is_loaded = loaded.is_some();
-        if let Some(quota) = loaded {
-            self.account.lock().quota = quota;
+    /// Saves the account, where one is kept.
+    pub fn save_quota(&self, now_ms: Millis) {
+        if let Some(file) = &mut *self.file.lock() {
+            let bytes = self.account.lock().quota.save();
+            file.save(&bytes, now_ms);
         }
-        is_loaded
     }
 
     /// Brings rates and quota up to date; to be called a few times a second.
@@ -199,6 +215,15 @@ impl Limits {
         let new = all.saturating_sub(account.counted);
         account.counted = account.counted.max(all);
         account.quota.count(new, now_ms);
+        drop(account);
+        let is_due = self
+            .file
+            .lock()
+            .as_ref()
+            .is_some_and(|file| file.is_due(now_ms));
+        if is_due {
+            self.save_quota(now_ms);
+        }
     }
 
     /// Lets nothing through any more, or everything that is within the limits.
@@ -280,13 +305,29 @@ mod tests {
         limits.up.take(400_000_000).unwrap();
         limits.tick(1_002_000);
         assert!(limits.quota(1_002_000).is_used_up());
-        let saved = limits.save_quota();
-        let again = Limits::new(&limits.values());
-        assert!(again.load_quota(&saved));
-        again.tick(1_003_000);
-        assert!(again.quota(1_003_000).is_used_up());
-        again.set_monthly_gb(0);
-        assert!(!again.quota(1_003_000).is_used_up());
-        assert!(!again.load_quota(b"nonsense"));
+        limits.set_monthly_gb(0);
+        assert!(!limits.quota(1_002_000).is_used_up());
+    }
+
+    #[test]
+    fn the_account_goes_on_after_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("quota");
+        let run = |bytes, now_ms| {
+            let limits = Limits::new(&config::Limits::default());
+            limits.keep_quota(&path).unwrap();
+            limits.down.charge(bytes);
+            limits.tick(now_ms);
+            limits.quota(now_ms).used_bytes
+        };
+        assert_eq!(run(500, 1_000_000), 500);
+        assert_eq!(run(70, 2_000_000), 570);
+        std::fs::write(&path, b"nonsense").unwrap();
+        assert_eq!(run(3, 3_000_000), 3);
+        let limits = Limits::new(&config::Limits::default());
+        assert!(
+            limits.keep_quota(folder.path()).is_err(),
+            "a folder is no file"
+        );
     }
 }

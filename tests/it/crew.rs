@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use peercrawl::config::Settings;
+pub use peercrawl::config::Settings;
 use peercrawl::crawl::CrawlDefinition;
 use peercrawl::demo::fleet::WebNames;
 use peercrawl::demo::web::{Web, WebSpec};
@@ -37,6 +37,7 @@ pub fn engine(settings: &Settings, network: &MemoryNetwork, peer: u8, web: &Arc<
         overlay: Arc::new(network.join(PeerId::repeat(peer))),
         names: Arc::new(WebNames(web.clone())),
         limits: Limits::new(&settings.limits),
+        kept: None,
     };
     Engine::start(surroundings).unwrap()
 }

@@ -244,6 +244,7 @@ fn a_peer_that_has_left_its_network_joins_again() {
         settings: settings.clone(),
         overlay,
         names: Arc::new(WebNames(web.clone())),
+        kept: None,
     })
     .unwrap();
     engine.begin(whole(&web, &settings)).unwrap();
