@@ -28,7 +28,7 @@ pub struct HandoverSender {
     /// Who owns what.
     pub view: Arc<View>,
     /// Whether sites stay here although they are not ours: a short pause moves nothing.
-    pub keeps_sites: Arc<AtomicBool>,
+    pub keeps_to_itself: Arc<AtomicBool>,
     /// Where the sites are.
     pub preprocessor: Arc<Preprocessor>,
     /// The other direction.
@@ -109,7 +109,7 @@ impl HandoverSender {
 
     /// Takes out every site that is another peer's by now.
     fn freeze_foreign(&self, memory: &mut Memory) {
-        if self.keeps_sites.load(Relaxed) {
+        if self.keeps_to_itself.load(Relaxed) {
             return;
         }
         for cell in self.preprocessor.sites() {

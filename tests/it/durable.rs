@@ -210,7 +210,10 @@ fn memory_stays_flat() {
     assert!(most < 256.0 + 64.0, "{most} MiB");
     // Noise over a minute and a half is larger than over half an hour.
     assert!(slope < 256.0 / seconds as f64 * 6.0, "{slope} MiB a minute");
-    assert!(report["pages"].as_u64().unwrap() > 100 * seconds, "{report}");
+    assert!(
+        report["pages"].as_u64().unwrap() > 100 * seconds,
+        "{report}"
+    );
 }
 
 /// Resident memory of a process.
