@@ -14,6 +14,7 @@ use peercrawl::data_directory::{DataDirectory, PEER_STATE};
 use peercrawl::demo::fleet::WebNames;
 use peercrawl::demo::web::{Web, WebSpec};
 use peercrawl::engine::{Ending, Engine, Surroundings};
+use peercrawl::limits::Limits;
 use peercrawl_overlay::PeerId;
 use peercrawl_overlay::memory::MemoryNetwork;
 use serde_json::Value;
@@ -213,6 +214,7 @@ fn memory_stays_flat() {
         report["pages"].as_u64().unwrap() > 100 * seconds,
         "{report}"
     );
+    assert_eq!(web.log().fetched_twice, 0);
 }
 
 /// Resident memory of a process.
@@ -332,6 +334,7 @@ fn kept_engine(web: &Arc<Web>, data: &Path, change: impl FnOnce(&mut crew::Setti
     let kept = directory.keep(PEER_STATE, &settings).unwrap();
     assert_eq!(kept.notices, [""; 0]);
     let engine = Engine::start(Surroundings {
+        limits: Limits::new(&settings.limits),
         settings: settings.clone(),
         overlay: Arc::new(MemoryNetwork::new().join(PeerId(directory.secret()))),
         names: Arc::new(WebNames(web.clone())),

@@ -14,6 +14,7 @@ mod crew;
 mod durable;
 mod full_disk;
 mod hostile;
+mod limits;
 mod links;
 mod sharing;
 mod store;
