@@ -139,21 +139,23 @@ mod tests {
     use super::*;
     use crate::clock::Clock;
     use crate::config::Settings;
+    use crate::limits::Limits;
 
     const A: PeerId = PeerId::repeat(1);
     const B: PeerId = PeerId::repeat(2);
 
     fn arrivals() -> Arrivals {
+        let settings = Settings::default();
         let ledger = Arc::default();
         let jobs = CrawlJobs::new(
             Clock::start(),
             Arc::default(),
             Arc::default(),
             false,
+            Limits::new(&settings.limits).gate.clone(),
             Arc::clone(&ledger),
         );
         let jobs = Arc::new(jobs);
-        let settings = Settings::default();
         let preprocessor = Preprocessor::new(&settings, jobs.clone(), Arc::default(), ledger);
         Arrivals::new(jobs, Arc::new(preprocessor))
     }

@@ -12,6 +12,8 @@ mod command_line;
 mod crawling;
 mod crew;
 mod durable;
+mod fleet_processes;
+mod fleets;
 mod full_disk;
 mod hostile;
 mod limits;
