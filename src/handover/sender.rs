@@ -71,6 +71,8 @@ impl HandoverSender {
     /// Moves what has to move; true if nothing is left to do until the view changes.
     fn round(&self, memory: &mut Memory) -> bool {
         self.view.refresh();
+        // In this order: whoever has found its network knows the members.
+        let is_joining = self.overlay.is_joining();
         let me = self.overlay.me();
         let members = self.overlay.members();
         let others: HashSet<_> = members
@@ -79,6 +81,7 @@ impl HandoverSender {
             .filter(|&id| id != me)
             .collect();
         self.arrivals.meet(&others, Instant::now());
+        self.arrivals.set_joining(is_joining);
         memory.welcomed.retain(|peer| others.contains(peer));
 
         self.freeze_foreign(memory);

@@ -107,6 +107,7 @@ impl Node {
             has_unsaid_members: false,
             outbound: HashMap::new(),
             outbound_bytes: 0,
+            lanes: HashMap::new(),
             waiting: BTreeMap::new(),
             questions: BTreeMap::new(),
             pending: BTreeMap::new(),
