@@ -251,6 +251,7 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
     });
     let handover = HandoverSender {
         overlay: overlay.clone(),
+        crawls: crawls.clone(),
         view,
         keeps_to_itself,
         preprocessor: preprocessor.clone(),

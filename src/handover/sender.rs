@@ -9,6 +9,7 @@ use crossbeam_channel::{Receiver, after, never, select};
 use peercrawl_overlay::{Overlay, PeerId, Purpose};
 
 use super::arrivals::{Arrivals, SitePart};
+use crate::crawl::{CrawlId, Crawls};
 use crate::distribution::{Key, Owner};
 use crate::engine::{StopSignal, View};
 use crate::message::Message;
@@ -31,6 +32,8 @@ pub struct HandoverSender {
     pub keeps_to_itself: Arc<AtomicBool>,
     /// Where the sites are.
     pub preprocessor: Arc<Preprocessor>,
+    /// The crawls that the sites belong to.
+    pub crawls: Arc<Crawls>,
     /// The other direction.
     pub arrivals: Arc<Arrivals>,
     /// Tells when the view has changed.
@@ -49,6 +52,8 @@ struct OnTheWay {
 #[derive(Default)]
 struct Memory {
     welcomed: HashSet<PeerId>,
+    /// Who has been told of which crawl.
+    told: HashSet<(PeerId, CrawlId)>,
     frozen: Vec<OnTheWay>,
     transfers: u64,
 }
@@ -83,6 +88,7 @@ impl HandoverSender {
         self.arrivals.meet(&others, Instant::now());
         self.arrivals.set_joining(is_joining);
         memory.welcomed.retain(|peer| others.contains(peer));
+        memory.told.retain(|(peer, _)| others.contains(peer));
 
         self.freeze_foreign(memory);
         let mut missed = HashSet::new();
@@ -91,7 +97,8 @@ impl HandoverSender {
                 Owner::Me => self.take_back(&frozen.site),
                 Owner::Peer(owner) => {
                     memory.transfers += 1;
-                    if self.deliver(owner, memory.transfers, &frozen.site.bytes) {
+                    let knows_crawls = self.introduce_crawls(owner, &mut memory.told);
+                    if knows_crawls && self.deliver(owner, memory.transfers, &frozen.site.bytes) {
                         self.preprocessor.has_left(&frozen.site);
                     } else {
                         missed.insert(owner);
@@ -134,6 +141,16 @@ impl HandoverSender {
         if let Err(error) = self.preprocessor.take_back(site) {
             tracing::error!("cannot take a site back: {error}");
         }
+    }
+
+    /// Tells a peer of the crawls: without their definitions it could do nothing with
+    /// the URLs of a site. True if it knows all of them.
+    fn introduce_crawls(&self, owner: PeerId, told: &mut HashSet<(PeerId, CrawlId)>) -> bool {
+        self.crawls.all().into_iter().all(|(id, crawl)| {
+            told.contains(&(owner, id))
+                || self.ask(owner, &Message::Crawl(crawl.definition.clone()))
+                    && told.insert((owner, id))
+        })
     }
 
     fn deliver(&self, owner: PeerId, transfer: u64, bytes: &[u8]) -> bool {
