@@ -30,7 +30,7 @@ use futures::StreamExt;
 use libp2p::gossipsub::IdentTopic;
 use libp2p::request_response::{self, OutboundRequestId};
 use libp2p::swarm::{ConnectionId, SwarmEvent};
-use libp2p::{Multiaddr, PeerId as Libp2pPeerId, Swarm, mdns, ping};
+use libp2p::{Multiaddr, PeerId as Libp2pPeerId, Swarm, mdns, ping, upnp};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -263,6 +263,10 @@ impl Node {
                 for (peer, address) in found {
                     self.on_neighbour(peer, address);
                 }
+            }
+            BehaviourEvent::Upnp(upnp::Event::NewExternalAddr { external_addr, .. }) => {
+                tracing::info!("the router lets others in at {external_addr}");
+                self.update_lease();
             }
             _ => {}
         }
