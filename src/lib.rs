@@ -10,9 +10,10 @@
 //!    the [`distribution`] whose it is. Another peer's? Then [`handing_on`] keeps it in
 //!    the outbox until its owner has stored it.
 //! 2. [`preprocessor`] (1) takes ours in: it finds the host's site, drops what the site
-//!    has seen ([`seen_urls`], 13), and turns away what there is no room for.
+//!    has seen ([`seen_urls`], 13), and turns away what is on the [`blocklist`] or what
+//!    there is no room for.
 //! 3. [`crawl_jobs`] (2) keeps it in its site's queue until the site's time has come,
-//!    which [`politeness`] decides. [`resolver`] has looked its name up, [`guard`] its
+//!    which [`politeness`] decides (and [`reputation`], if sites turn us away). [`resolver`] has looked its name up, [`guard`] its
 //!    address.
 //! 4. [`downloader`] (3) leases the site, has its [`robots`] rules, and fetches the
 //!    [`page`].
@@ -29,6 +30,8 @@
 //! Every queue and channel on this way is bounded, and pressure goes upstream. A URL is
 //! outstanding from step 2 to the end of step 6; a crawl is over when none is.
 //!
+//! Every request leaves one of the [`receipts`].
+//!
 //! [`archive`] writes and reads WARC files, and [`store`] keeps state on disk; the engine
 //! does not use them yet.
 //!
@@ -38,6 +41,7 @@
 //! crate `peercrawl-overlay`, by [`message`]s; only [`joining`] knows which overlay it is.
 
 pub mod archive;
+pub mod blocklist;
 pub mod canonical;
 pub mod clock;
 pub mod config;
@@ -63,8 +67,10 @@ pub mod pending_queue;
 pub mod politeness;
 pub mod preprocessor;
 pub mod processing_queue;
+pub mod receipts;
 pub mod record;
 pub mod report;
+pub mod reputation;
 pub mod resolver;
 pub mod robots;
 pub mod seen_content;

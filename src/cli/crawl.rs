@@ -8,6 +8,7 @@ use clap::Args;
 use peercrawl::config::{Scope, Settings};
 use peercrawl::crawl::CrawlDefinition;
 use peercrawl::engine::Engine;
+use peercrawl::receipts;
 use peercrawl::resolver::SystemNames;
 use peercrawl_overlay::PeerId;
 use peercrawl_overlay::memory::MemoryNetwork;
@@ -55,12 +56,14 @@ impl Crawl {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         super::log_from("warn");
         let settings = self.settings()?;
-        if self.store.data.is_some() && !self.store.no_store {
-            eprintln!("peercrawl: this version keeps no pages: --data has no effect yet");
+        let data = self.store.data.as_ref().filter(|_| !self.store.no_store);
+        if data.is_some() {
+            eprintln!("peercrawl: this version keeps receipts in --data, and no pages yet");
         }
+        let receipts = data.map(|data| data.join(receipts::FOLDER));
         let definition = CrawlDefinition::from_settings(&settings.crawl);
         let overlay = Arc::new(MemoryNetwork::new().join(PeerId(super::passing_secret()?)));
-        let engine = super::start(settings, overlay, Arc::new(SystemNames))?;
+        let engine = super::start(settings, overlay, Arc::new(SystemNames), receipts)?;
         engine.begin(definition)?;
         watch(&engine)?;
         let report = engine.shutdown();

@@ -6,6 +6,7 @@
 //! - [`crawl`]: one crawl on this machine alone
 //! - [`demo`]: everything on this machine, with a built-in web
 //! - [`inspect`]: what the crawler makes of a page, a robots.txt or a URL
+//! - [`receipts`]: the record of every request
 //! - [`run`]: one peer without a window
 //! - [`progress`]: the line that shows how it goes
 
@@ -13,6 +14,7 @@ mod crawl;
 mod demo;
 mod inspect;
 mod progress;
+mod receipts;
 mod run;
 
 use std::path::PathBuf;
@@ -46,6 +48,9 @@ enum Command {
     /// Show what the crawler makes of a page, a robots.txt or a URL
     #[command(subcommand)]
     Inspect(inspect::Inspect),
+    /// Show the record of every request
+    #[command(subcommand)]
+    Receipts(receipts::Receipts),
 }
 
 /// Where settings come from.
@@ -86,6 +91,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Some(Command::Run(run)) => run.run(),
         Some(Command::Crawl(crawl)) => crawl.run(),
         Some(Command::Inspect(inspect)) => inspect.run(),
+        Some(Command::Receipts(receipts)) => receipts.run(),
         None => {
             eprintln!("This version has no window yet: running headless, as `peercrawl run` does.");
             run::Run::default().run()
@@ -101,11 +107,12 @@ pub fn run(arguments: Arguments) -> ExitCode {
     })
 }
 
-/// Starts an engine on an overlay.
+/// Starts an engine on an overlay; its receipts are kept in this folder, if any.
 fn start(
     settings: Settings,
     overlay: Arc<dyn Overlay>,
     names: Arc<dyn NameService>,
+    receipts: Option<PathBuf>,
 ) -> anyhow::Result<Engine> {
     // Many connections at once need many files; a system that refuses says so when one
     // is opened.
@@ -114,6 +121,7 @@ fn start(
         settings,
         overlay,
         names,
+        receipts,
     };
     Engine::start(surroundings).context("cannot start the engine's threads")
 }

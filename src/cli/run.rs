@@ -47,7 +47,7 @@ impl Run {
         let definition = CrawlDefinition::from_settings(&settings.crawl);
         let overlay = overlay(&settings, super::passing_secret()?);
         let stop = super::stop_requests()?;
-        let engine = super::start(settings, overlay, Arc::new(SystemNames))?;
+        let engine = super::start(settings, overlay, Arc::new(SystemNames), None)?;
         if definition.seeds.is_empty() {
             tracing::info!("no seeds: waiting for URLs from other peers");
         } else {

@@ -59,6 +59,8 @@ pub struct SiteState {
     pub connection: Option<Kept>,
     /// How the host failed last, if it has not answered since.
     pub failing: Option<ErrorKind>,
+    /// Whether it answered quickly when it was last asked.
+    pub is_quick: bool,
     /// Whether somebody waits to freeze it: no new lease begins.
     pub is_freezing: bool,
 }
@@ -74,6 +76,7 @@ impl SiteCell {
                 addresses: None,
                 connection: None,
                 failing: None,
+                is_quick: false,
                 is_freezing: false,
             }),
             lease_ended: Condvar::new(),

@@ -69,6 +69,7 @@ impl Fleet {
                 settings: settings.clone(),
                 overlay,
                 names: Arc::new(WebNames(web.clone())),
+                receipts: None,
             })?);
         }
         Ok(Self {

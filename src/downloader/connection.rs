@@ -23,6 +23,7 @@ use ureq::unversioned::transport::{
 use ureq::{Agent, Error};
 
 use super::socket::SocketConnector;
+use super::speed::MinSpeed;
 use crate::clock::Millis;
 use crate::config::Settings;
 use crate::crawl_jobs::SiteCell;
@@ -67,8 +68,12 @@ impl Dialer {
             .max_idle_connections_per_host(1)
             .max_idle_age(Duration::from_secs(network.idle_secs.max(1)))
             .build();
+        let min_speed = MinSpeed {
+            bytes_per_sec: network.min_bytes_per_sec,
+            grace: Duration::from_millis(network.slow_grace_ms),
+        };
         let connector = SiteConnector {
-            socket: SocketConnector::new(network.allow_private),
+            socket: SocketConnector::new(network.allow_private, min_speed),
             tls: RustlsConnector::default(),
         };
         Self {

@@ -12,12 +12,18 @@
 //! - [`connection`]: a site's kept-alive connection, and how many are kept
 //! - [`socket`]: TCP below `ureq`, with the address guard at the moment of connecting
 //! - [`decode`]: content encodings undone, within bounds
+//! - [`content_types`]: which kinds of content are fetched
+//! - [`speed`]: how slowly a server may answer
+//! - [`lane`]: room for sites that are slow or unknown, so that they hold nobody up
 
 pub mod connection;
+pub mod content_types;
 pub mod decode;
 pub mod fetch;
+pub mod lane;
 pub mod robots_fetch;
 pub mod socket;
+pub mod speed;
 pub mod worker;
 
 pub use connection::{Connection, IdleConnections, Kept};

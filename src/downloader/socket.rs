@@ -1,10 +1,11 @@
 //! TCP below `ureq`: connects, with the address guard at that very moment, and moves
 //! bytes with as few system calls as will do.
 //!
-//! `ureq` brings a transport of its own. This one differs in four ways: it refuses
+//! `ureq` brings a transport of its own. This one differs in five ways: it refuses
 //! addresses that the guard refuses, whatever the resolver said; it sets a socket's
 //! time limits only when they have changed enough to matter; it looks whether an idle
-//! connection is still good with one system call; and it does not let a reset pass for
+//! connection is still good with one system call; it watches how fast a server sends; and it
+//! does not let a reset pass for
 //! the end of a body (`docs/decisions/0003-ureq.md`).
 
 use std::collections::HashMap;
@@ -12,7 +13,7 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use ureq::Error;
@@ -20,7 +21,11 @@ use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
 };
 
+use super::speed::{MinSpeed, SpeedWatch};
 use crate::guard;
+
+/// A limit of no time at all means no limit to the system.
+const LEAST_WAIT: Duration = Duration::from_millis(1);
 
 /// Why no connection was made.
 #[derive(Debug, thiserror::Error)]
@@ -46,6 +51,7 @@ pub struct BrokenOff(io::Error);
 #[derive(Debug)]
 pub struct SocketConnector {
     allow_private: bool,
+    min_speed: MinSpeed,
     open: Arc<OpenSockets>,
 }
 
@@ -57,10 +63,11 @@ struct OpenSockets {
 }
 
 impl SocketConnector {
-    /// Private addresses may be visited, or not.
-    pub fn new(allow_private: bool) -> Self {
+    /// Private addresses may be visited, or not; servers must send so fast.
+    pub fn new(allow_private: bool, min_speed: MinSpeed) -> Self {
         Self {
             allow_private,
+            min_speed,
             open: Arc::default(),
         }
     }
@@ -88,6 +95,7 @@ impl SocketConnector {
             buffers: LazyBuffers::new(sizes.0, sizes.1),
             read_limit: None,
             write_limit: None,
+            watch: SpeedWatch::new(self.min_speed),
         }
     }
 }
@@ -135,6 +143,7 @@ pub struct Socket {
     buffers: LazyBuffers,
     read_limit: Option<Duration>,
     write_limit: Option<Duration>,
+    watch: SpeedWatch,
 }
 
 impl Drop for Socket {
@@ -158,9 +167,16 @@ fn with_room(wanted: Option<Duration>) -> Option<Duration> {
     wanted.map(|wanted| wanted + wanted / 16)
 }
 
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+    )
+}
+
 fn in_time<T>(result: io::Result<T>, timeout: NextTimeout) -> Result<T, Error> {
     result.map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::Timeout(timeout.reason),
+        _ if is_timeout(&error) => Error::Timeout(timeout.reason),
         io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted => {
             Error::Other(Box::new(BrokenOff(error)))
         }
@@ -174,6 +190,7 @@ impl Transport for Socket {
     }
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
+        self.watch.restart();
         let wanted = timeout.not_zero().map(|limit| *limit);
         if !serves(self.write_limit, wanted) {
             self.write_limit = with_room(wanted);
@@ -184,19 +201,34 @@ impl Transport for Socket {
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
-        let wanted = timeout.not_zero().map(|limit| *limit);
-        if !serves(self.read_limit, wanted) {
-            self.read_limit = with_room(wanted);
-            self.stream.set_read_timeout(self.read_limit)?;
-        }
-        let amount = loop {
-            match (&*self.stream).read(self.buffers.input_append_buf()) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                result => break in_time(result, timeout)?,
+        let limit = timeout.not_zero().map(|limit| *limit);
+        let begun = Instant::now();
+        let mut waited = Duration::ZERO;
+        loop {
+            let left = limit.map(|limit| limit.saturating_sub(waited).max(LEAST_WAIT));
+            // Never longer than until the speed must be looked at again.
+            let wanted = left.into_iter().chain(self.watch.patience()).min();
+            if !serves(self.read_limit, wanted) {
+                self.read_limit = with_room(wanted);
+                self.stream.set_read_timeout(self.read_limit)?;
             }
-        };
-        self.buffers.input_appended(amount);
-        Ok(amount > 0)
+            let result = (&*self.stream).read(self.buffers.input_append_buf());
+            let before = std::mem::replace(&mut waited, begun.elapsed());
+            let amount = result.as_ref().map_or(0, |amount| *amount);
+            if let Err(slow) = self.watch.received(amount, waited - before) {
+                return Err(Error::Other(Box::new(slow)));
+            }
+            let has_time = limit.is_none_or(|limit| waited < limit);
+            match result {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if is_timeout(&error) && has_time => continue,
+                result => {
+                    let amount = in_time(result, timeout)?;
+                    self.buffers.input_appended(amount);
+                    return Ok(amount > 0);
+                }
+            }
+        }
     }
 
     fn is_open(&mut self) -> bool {

@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
+use peercrawl_overlay::PeerId;
 use url::Url;
 
 use super::connection::{Connection, IdleConnections, Kept};
 use super::decode::{DecodeError, decode};
-use super::fetch::{Answer, BodyLimit, FetchError, Fetcher};
+use super::fetch::{Answer, BodyLimit, FetchError, Fetcher, receipt};
+use super::lane::{Lane, QUICK};
 use super::robots_fetch::{RobotsFetch, RobotsOutcome};
+use crate::blocklist::BlockList;
 use crate::canonical::CanonicalForm;
 use crate::clock::{Clock, Millis};
 use crate::config::Settings;
@@ -24,7 +27,9 @@ use crate::fingerprint::ContentFingerprint;
 use crate::page::{Page, PageRoom};
 use crate::page_duplication::LocalPageDuplication;
 use crate::politeness::{Courtesy, retry_after};
+use crate::receipts::{Receipts, RobotsVerdict};
 use crate::record::UrlRecord;
+use crate::reputation::{self, ReputationGuard};
 use crate::resolver::NameService;
 use crate::robots::RobotsTag;
 use crate::url_range_validator::UrlRangeValidator;
@@ -57,6 +62,14 @@ pub struct Downloader {
     pub foreign: Sender<()>,
     /// Memory for pages that wait.
     pub room: Arc<PageRoom>,
+    /// Room for sites that are slow or unknown.
+    pub lane: Arc<Lane>,
+    /// What sites think of us.
+    pub reputation: Arc<ReputationGuard>,
+    /// Sites that are not visited.
+    pub blocklist: Arc<BlockList>,
+    /// Where each request is written down.
+    pub receipts: Receipts,
     /// The bounds.
     pub settings: Arc<Settings>,
     /// What has been done.
@@ -71,6 +84,9 @@ struct PageFetch {
     crawl: Arc<Crawl>,
     unfinished: Unfinished,
     reservation: Reservation,
+    robots: RobotsVerdict,
+    /// The hash of its host.
+    key: u64,
 }
 
 /// A site at hand: leased, and its connection taken out.
@@ -90,7 +106,12 @@ impl Downloader {
 
     fn work(&self, lease: Lease) {
         let cell = lease.cell.clone();
+        let has_turn = self.reputation.wait_for_turn();
         let mut state = cell.lock();
+        if !has_turn {
+            self.jobs.settle(lease, &mut state);
+            return;
+        }
         let now_ms = self.clock.now_ms();
         if !matches!(self.range.view.owner(Key(cell.key)), Owner::Me) {
             // It came in while its owner changed: it is the handover's to move.
@@ -100,6 +121,19 @@ impl Downloader {
             let _known = self.foreign.try_send(());
             return;
         }
+        if self.blocklist.is_blocked(state.site.host()) {
+            self.range.preprocessor.drop_blocked(&mut state);
+            self.jobs.settle(lease, &mut state);
+            return;
+        }
+        let _place = match (!state.is_quick).then(|| self.lane.enter(now_ms)) {
+            Some(Err(at_ms)) => {
+                state.site.pace.next_fetch_ms = at_ms;
+                self.jobs.settle(lease, &mut state);
+                return;
+            }
+            place => place,
+        };
         let lifetime_ms = self.settings.network.dns_lifetime_secs * 1_000;
         let Some(addresses) = state
             .addresses
@@ -126,8 +160,9 @@ impl Downloader {
         match (task, unfinished) {
             (Task::Robots { origin }, _) => {
                 let kept = state.connection.take();
+                let asked_by = state.site.first_asker();
                 drop(state);
-                self.fetch_robots(at_hand(lease, kept), &origin);
+                self.fetch_robots(at_hand(lease, kept), &origin, asked_by);
             }
             (Task::Page(job), Some(unfinished)) => {
                 let Some(crawl) = self.crawls.get(job.record.crawl) else {
@@ -139,8 +174,11 @@ impl Downloader {
                 match crawl.budget.reserve() {
                     Some(reservation) => {
                         let kept = state.connection.take();
+                        let robots = state.site.verdict(job.record.url.origin());
                         drop(state);
                         let fetch = PageFetch {
+                            robots,
+                            key: cell.key,
                             job,
                             crawl,
                             unfinished,
@@ -164,11 +202,15 @@ impl Downloader {
         addresses.is_public && !self.settings.network.ports.contains(&record.url.port())
     }
 
-    fn fetch_robots(&self, mut at_hand: AtHand, origin: &str) {
+    fn fetch_robots(&self, mut at_hand: AtHand, origin: &str, asked_by: Option<PeerId>) {
         let fetch = RobotsFetch {
             fetcher: &self.fetcher,
             names: &self.names,
             settings: &self.settings,
+            blocklist: &self.blocklist,
+            receipts: &self.receipts,
+            asked_by,
+            clock: self.clock,
         };
         let begun = Instant::now();
         let outcome = fetch.run(origin, &mut at_hand.connection);
@@ -178,6 +220,7 @@ impl Downloader {
                 let delay = state.site.crawl_delay(origin);
                 let pace = &mut state.site.pace;
                 pace.after_answer(now_ms, begun.elapsed(), delay, courtesy);
+                state.is_quick = begun.elapsed() < QUICK;
             }
             RobotsOutcome::Busy {
                 status,
@@ -230,6 +273,7 @@ impl Downloader {
         let pace = &mut state.site.pace;
         pace.after_failure(now_ms, asked, jitter, courtesy);
         state.failing = Some(kind);
+        state.is_quick = false;
         let is_given_up = pace.is_given_up(&self.settings.politeness);
         if is_given_up {
             tracing::info!("giving up {}: {}", state.site.host(), kind.name());
@@ -245,14 +289,19 @@ impl Downloader {
     fn fetch_page(&self, mut at_hand: AtHand, fetch: PageFetch) {
         let limit = BodyLimit::Whole(self.settings.network.max_body_bytes);
         let url = fetch.job.record.url.as_str();
-        let begun = Instant::now();
+        let (begun, begun_ms) = (Instant::now(), self.clock.now_ms());
         let result = self.fetcher.get(&mut at_hand.connection, url, limit);
         let took = begun.elapsed();
+        self.receipts.give(|| {
+            let asked_by = fetch.job.record.from.as_deref().copied();
+            receipt(begun_ms, url, &result, fetch.robots, asked_by)
+        });
         match result {
             Ok(answer) if matches!(answer.status, 429 | 503) => {
                 let asked = answer.retry_after.as_deref();
                 let asked = asked.and_then(|value| retry_after(value, self.clock.now_ms()));
                 let kind = status_kind(answer.status);
+                self.note_treatment(&fetch, answer.status, &answer.body);
                 self.try_again(at_hand, fetch, asked, kind);
             }
             Ok(answer) => {
@@ -260,6 +309,7 @@ impl Downloader {
                     let delay = state.site.crawl_delay(fetch.job.record.url.origin());
                     let pace = &mut state.site.pace;
                     pace.after_answer(now_ms, took, delay, courtesy);
+                    state.is_quick = took < QUICK;
                     match answer.status {
                         200..=299 => state.site.counters.fetched += 1,
                         300..=399 => {}
@@ -280,7 +330,7 @@ impl Downloader {
                 tracing::debug!("{url}: {why}");
                 match kind {
                     // The server answered, and would answer the same again.
-                    ErrorKind::TooLarge | ErrorKind::Tls => {
+                    ErrorKind::TooLarge | ErrorKind::Tls | ErrorKind::ContentType => {
                         self.counters.error(kind).add(1);
                         self.settle(at_hand, |state, courtesy, now_ms| {
                             state.site.counters.errors += 1;
@@ -349,8 +399,18 @@ impl Downloader {
         match answer.status {
             200..=299 => self.take_page(fetch, answer),
             300..=399 => self.follow(fetch, answer),
-            status => self.counters.error(status_kind(status)).add(1),
+            status => {
+                self.note_treatment(&fetch, status, &answer.body);
+                self.counters.error(status_kind(status)).add(1);
+            }
         }
+    }
+
+    /// Tells the reputation guard how a site has treated us.
+    fn note_treatment(&self, fetch: &PageFetch, status: u16, body: &[u8]) {
+        let is_refusal = reputation::is_refusal(status, body);
+        let host = fetch.job.record.url.host();
+        self.reputation.answered(fetch.key, host, is_refusal);
     }
 
     /// A redirect: where it leads is a new URL, which passes every check again.
@@ -390,6 +450,7 @@ impl Downloader {
                 return;
             }
         };
+        self.note_treatment(&fetch, answer.status, &body);
         fetch.reservation.complete();
         self.counters.pages.add(1);
         self.counters.bytes.add(received);

@@ -1,4 +1,5 @@
-//! What must be done now and then: snapshots, idle connections, the overflow state.
+//! What must be done now and then: snapshots, idle connections, the overflow state, and
+//! the block list, whose file may have changed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::RecvTimeoutError;
 
 use super::{Snapshot, StopSignal};
+use crate::blocklist::BlockList;
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::crawl_jobs::CrawlJobs;
@@ -14,6 +16,7 @@ use crate::downloader::IdleConnections;
 use crate::handing_on::Outbox;
 use crate::preprocessor::Preprocessor;
 use crate::report::Report;
+use crate::reputation::ReputationGuard;
 
 /// How old a snapshot may become.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -28,6 +31,10 @@ pub struct Housekeeper {
     pub preprocessor: Arc<Preprocessor>,
     /// What waits for receipts.
     pub outbox: Arc<Outbox>,
+    /// Sites that are not visited.
+    pub blocklist: Arc<BlockList>,
+    /// What sites think of us.
+    pub reputation: Arc<ReputationGuard>,
     /// Connections that nobody uses at the moment.
     pub idle: Arc<IdleConnections>,
     /// The time.
@@ -41,8 +48,15 @@ pub struct Housekeeper {
 impl Housekeeper {
     /// Works until the engine stops.
     pub fn run(&self) {
+        let mut swept = 0;
         while self.stop.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
             self.idle.sweep(self.clock.now_ms());
+            self.blocklist.reload(self.clock.now_ms());
+            let version = self.blocklist.version();
+            if swept != version && self.preprocessor.forget_blocked() {
+                swept = version;
+            }
+            let (reputation_step, reputation_notice) = self.reputation.consider();
             let activity = self.jobs.activity();
             self.snapshot.store(Arc::new(Snapshot {
                 report: Report::new(&self.counters, self.clock.elapsed()),
@@ -50,6 +64,8 @@ impl Housekeeper {
                 sites_waiting: activity.waiting,
                 sites_fetching: activity.leased,
                 outbox_urls: self.outbox.len(),
+                reputation_step,
+                reputation_notice,
                 pressure: self.preprocessor.pressure(),
             }));
         }

@@ -17,6 +17,7 @@ pub mod snapshot;
 mod wiring;
 
 use std::convert::Infallible;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -28,6 +29,7 @@ use peercrawl_overlay::Overlay;
 pub use members::View;
 pub use snapshot::Snapshot;
 
+use crate::blocklist::{BlockList, NoPattern, Pattern};
 use crate::canonical::{CanonicalForm, Refusal};
 use crate::clock::Clock;
 use crate::config::Settings;
@@ -40,6 +42,7 @@ use crate::handing_on::Outbox;
 use crate::preprocessor::{Preprocessor, Pressure};
 use crate::record::UrlRecord;
 use crate::report::Report;
+use crate::reputation::ReputationGuard;
 use crate::resolver::{NameService, ResolveQueue};
 use crate::url_range_validator::UrlRangeValidator;
 
@@ -57,6 +60,8 @@ pub struct Surroundings {
     pub overlay: Arc<dyn Overlay>,
     /// Who knows where host names lead.
     pub names: Arc<dyn NameService>,
+    /// The folder where receipts are kept; none for a peer that keeps none.
+    pub receipts: Option<PathBuf>,
 }
 
 /// One running peer.
@@ -69,6 +74,8 @@ pub struct Engine {
     jobs: Arc<CrawlJobs>,
     resolve: Arc<ResolveQueue>,
     preprocessor: Arc<Preprocessor>,
+    blocklist: Arc<BlockList>,
+    reputation: Arc<ReputationGuard>,
     range: Arc<UrlRangeValidator>,
     outbox: Arc<Outbox>,
     overlay: Arc<dyn Overlay>,
@@ -218,6 +225,21 @@ impl Engine {
         self.jobs.set_paused(is_paused);
     }
 
+    /// Blocks and forgets the sites that an entry of a block list means: what is queued
+    /// for them is dropped, and they are not visited from now on. A fetch that is under
+    /// way ends first.
+    pub fn block(&self, entry: &str) -> Result<(), NoPattern> {
+        self.blocklist.block(Pattern::parse(entry)?);
+        // What is under way is forgotten by housekeeping, once it has ended.
+        self.preprocessor.forget_blocked();
+        Ok(())
+    }
+
+    /// Takes such an entry back; tells whether there was one. Entries of the file stay.
+    pub fn unblock(&self, entry: &str) -> Result<bool, NoPattern> {
+        Ok(self.blocklist.unblock(&Pattern::parse(entry)?))
+    }
+
     /// Takes a site out of this peer, as bytes; `None` if it is not here. What becomes
     /// of its URLs is the caller's affair from then on.
     pub fn freeze(&self, host: &str) -> Option<Result<Vec<u8>, SiteRecordError>> {
@@ -272,6 +294,7 @@ impl Engine {
     fn end(&mut self) {
         self.jobs.close();
         self.resolve.close();
+        self.reputation.close();
         let until = Instant::now() + GRACE;
         while self.jobs.activity().leased > 0 && Instant::now() < until {
             self.jobs.wait_for_settle(POLL);

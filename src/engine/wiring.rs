@@ -10,6 +10,7 @@ use crossbeam_channel::bounded;
 use super::housekeeping::Housekeeper;
 use super::intake::Intake;
 use super::{Engine, Snapshot, Surroundings, View, members};
+use crate::blocklist::BlockList;
 use crate::canonical::CanonicalForm;
 use crate::clock::Clock;
 use crate::content_processor::ContentProcessor;
@@ -18,6 +19,8 @@ use crate::counters::Counters;
 use crate::crawl::Crawls;
 use crate::crawl_jobs::CrawlJobs;
 use crate::downloader::connection::Dialer;
+use crate::downloader::content_types::ContentTypes;
+use crate::downloader::lane::Lane;
 use crate::downloader::{Downloader, Fetcher, IdleConnections};
 use crate::extractor::Extractor;
 use crate::handing_on::{HandOnSender, Outbox};
@@ -27,7 +30,10 @@ use crate::page_duplication::{ClaimSender, LocalPageDuplication, RemotePageDupli
 use crate::pending_queue::pending_queue;
 use crate::preprocessor::Preprocessor;
 use crate::processing_queue::processing_queue;
-use crate::resolver::{ResolveQueue, Resolver};
+use crate::receipts::Receipts;
+use crate::reputation::ReputationGuard;
+use crate::resolver::cache::{CachingNames, Lifetimes};
+use crate::resolver::{NameService, ResolveQueue, Resolver};
 use crate::url_range_validator::UrlRangeValidator;
 
 /// Threads that take in what other peers send.
@@ -39,9 +45,17 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
         settings,
         overlay,
         names,
+        receipts,
     } = surroundings;
     let settings = Arc::new(settings);
     let clock = Clock::start();
+    let network = &settings.network;
+    let lifetimes = Lifetimes {
+        found_ms: network.dns_lifetime_secs * 1_000,
+        failed_ms: network.dns_failure_secs * 1_000,
+    };
+    let names = CachingNames::new(names, lifetimes, network.resolvers, clock);
+    let names: Arc<dyn NameService> = Arc::new(names);
     let counters = Arc::new(Counters::default());
     let form = Arc::new(CanonicalForm::new(&settings.crawl.session_ids));
     let crawls = Arc::new(Crawls::default());
@@ -58,7 +72,9 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
         resolve.clone(),
         settings.politeness.private_per_address,
     ));
-    let preprocessor = Preprocessor::new(&settings, jobs.clone(), counters.clone());
+    let blocklist = Arc::new(BlockList::new(&settings.crawl, clock.now_ms()));
+    let preprocessor =
+        Preprocessor::new(&settings, jobs.clone(), counters.clone(), blocklist.clone());
     let preprocessor = Arc::new(preprocessor);
 
     // Block 5, and the outbox behind it.
@@ -106,7 +122,21 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
     let room = PageRoom::new(settings.queues.pages_bytes);
     let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::default()));
 
+    let lane = Lane::new(settings.threads.downloaders);
+    let content_types = Arc::new(ContentTypes::new(&settings.network.content_types));
+    let reputation = ReputationGuard::new(settings.reputation.clone(), clock);
+    let reputation = Arc::new(reputation);
+
     let mut crew = Crew::default();
+    let receipts = match receipts.filter(|_| settings.receipts.enabled) {
+        Some(folder) => {
+            let stop = stopped.clone();
+            let (receipts, writer) = Receipts::keep(&folder, &settings.receipts, stop)?;
+            crew.hire("receipts".into(), move || writer.run())?;
+            receipts
+        }
+        None => Receipts::default(),
+    };
     for number in 0..settings.threads.downloaders {
         let downloader = Downloader {
             jobs: jobs.clone(),
@@ -116,17 +146,24 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
             form: form.clone(),
             fetcher: Fetcher {
                 dialer: dialer.clone(),
+                content_types: content_types.clone(),
             },
             names: names.clone(),
             idle: idle.clone(),
             foreign: view_changed.clone(),
             room: room.clone(),
+            receipts: receipts.clone(),
+            blocklist: blocklist.clone(),
+            reputation: reputation.clone(),
+            lane: lane.clone(),
             settings: settings.clone(),
             counters: counters.clone(),
             clock,
         };
         crew.hire(format!("downloader-{number}"), move || downloader.run())?;
     }
+    // The writer ends once every downloader has.
+    drop(receipts);
     let processors = thread::available_parallelism().map_or(1, |count| count.get());
     let extractors = match settings.threads.extractors {
         0 => processors,
@@ -200,6 +237,8 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
         jobs: jobs.clone(),
         preprocessor: preprocessor.clone(),
         outbox: outbox.clone(),
+        blocklist: blocklist.clone(),
+        reputation: reputation.clone(),
         idle,
         clock,
         snapshot: snapshot.clone(),
@@ -216,6 +255,8 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
         jobs,
         resolve,
         preprocessor,
+        blocklist,
+        reputation,
         range,
         outbox,
         overlay,

@@ -23,6 +23,7 @@ use std::sync::Arc;
 pub use domain_classifier::DomainClassifier;
 pub use overflow_controller::{OverflowController, Pressure};
 
+use crate::blocklist::BlockList;
 use crate::config;
 use crate::counters::Counters;
 use crate::crawl::{Crawl, Trap};
@@ -69,18 +70,24 @@ pub struct Preprocessor {
     jobs: Arc<CrawlJobs>,
     settings: config::Queues,
     counters: Arc<Counters>,
+    blocklist: Arc<BlockList>,
 }
 
 impl Preprocessor {
     /// A preprocessor that fills `jobs`.
-    pub fn new(settings: &config::Settings, jobs: Arc<CrawlJobs>, counters: Arc<Counters>) -> Self {
-        let blocked = &settings.crawl.blocked_sites;
+    pub fn new(
+        settings: &config::Settings,
+        jobs: Arc<CrawlJobs>,
+        counters: Arc<Counters>,
+        blocklist: Arc<BlockList>,
+    ) -> Self {
         Self {
-            classifier: DomainClassifier::new(settings.queues.sites, blocked),
+            classifier: DomainClassifier::new(settings.queues.sites),
             overflow: OverflowController::new(settings.queues.clone(), counters.clone()),
             jobs,
             settings: settings.queues.clone(),
             counters,
+            blocklist,
         }
     }
 
@@ -97,7 +104,7 @@ impl Preprocessor {
             return;
         };
         let host = first.record.url.host();
-        if self.classifier.is_blocked(host) {
+        if self.blocklist.is_blocked(host) {
             let count = candidates.map(|_| outcome(Admission::Refused)).count();
             self.counters.blocked_list.add(count as u64);
             return;
@@ -165,6 +172,37 @@ impl Preprocessor {
     /// Every site that is here.
     pub fn sites(&self) -> Vec<Arc<SiteCell>> {
         self.classifier.sites()
+    }
+
+    /// Drops what is queued for sites that are on the block list, and forgets the sites
+    /// themselves unless a fetch is under way on them. Tells whether all are forgotten.
+    pub fn forget_blocked(&self) -> bool {
+        let mut all_gone = true;
+        for cell in self.classifier.sites() {
+            let mut state = cell.lock();
+            if !self.blocklist.is_blocked(state.site.host()) {
+                continue;
+            }
+            self.drop_blocked(&mut state);
+            match state.phase {
+                Phase::Leased | Phase::Resolving => all_gone = false,
+                Phase::Moved => {}
+                Phase::Idle | Phase::Waiting | Phase::GivenUp => {
+                    state.phase = Phase::Moved;
+                    state.connection = None;
+                    let host = state.site.host().to_owned();
+                    drop(state);
+                    self.classifier.forget(&host);
+                }
+            }
+        }
+        all_gone
+    }
+
+    /// Drops what is queued for a site that is on the block list.
+    pub fn drop_blocked(&self, state: &mut SiteState) {
+        let drained = self.jobs.drain(state);
+        self.counters.blocked_list.add(drained);
     }
 
     /// Takes a site out of this peer once no fetch is under way on it; `None` if it is
@@ -241,8 +279,9 @@ mod tests {
         let jobs = Arc::new(jobs);
         let definition = CrawlDefinition::from_settings(&settings.crawl);
         let form = CanonicalForm::new(&[]);
+        let blocklist = Arc::new(BlockList::new(&settings.crawl, 0));
         Door {
-            preprocessor: Preprocessor::new(&settings, jobs.clone(), counters.clone()),
+            preprocessor: Preprocessor::new(&settings, jobs.clone(), counters.clone(), blocklist),
             crawl: Crawls::default().add(definition, &form).unwrap(),
             counters,
             jobs,

@@ -8,11 +8,15 @@
 
 mod archive;
 mod bad_input;
+mod blocking;
 mod command_line;
 mod crawling;
 mod crew;
 mod full_disk;
+mod guard;
 mod hostile;
 mod links;
+mod politeness;
+mod receipts;
 mod sharing;
 mod store;
