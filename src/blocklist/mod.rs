@@ -54,11 +54,17 @@ struct Patterns {
     under: HashSet<Box<str>>,
     only: HashSet<Box<str>>,
     globs: Vec<Box<str>>,
+    /// Most lists are, and most questions come on the way of a page.
+    is_empty: bool,
 }
 
 impl Patterns {
     fn new<'a>(all: impl Iterator<Item = &'a Pattern>) -> Self {
-        let mut patterns = Self::default();
+        let mut all = all.peekable();
+        let mut patterns = Self {
+            is_empty: all.peek().is_none(),
+            ..Self::default()
+        };
         let mut globs = BTreeSet::new();
         for pattern in all.cloned() {
             match pattern {
@@ -73,6 +79,9 @@ impl Patterns {
     }
 
     fn is_blocked(&self, host: &str) -> bool {
+        if self.is_empty {
+            return false;
+        }
         if self.only.contains(host) || self.domains.contains(host) {
             return true;
         }

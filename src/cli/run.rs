@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use peercrawl::config::Settings;
+use peercrawl::config::{Settings, UNPUBLISHED_BOT_PAGE};
 use peercrawl::crawl::CrawlDefinition;
 use peercrawl::engine::Ending;
 use peercrawl::joining;
@@ -44,6 +44,12 @@ impl Run {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         super::log_from("info");
         let settings = self.settings.read()?;
+        if settings.politeness.bot_page == UNPUBLISHED_BOT_PAGE && !settings.network.allow_private {
+            tracing::warn!(
+                "servers cannot find out who asks: publish docs/bot.md and name its address \
+                 in politeness.bot_page"
+            );
+        }
         let definition = CrawlDefinition::from_settings(&settings.crawl);
         let overlay = overlay(&settings, super::passing_secret()?);
         let stop = super::stop_requests()?;

@@ -87,6 +87,10 @@ macro_rules! settings {
     };
 }
 
+/// The page about the bot before anybody has published one: an address that belongs to
+/// nobody, and never will.
+pub const UNPUBLISHED_BOT_PAGE: &str = "https://peercrawl.example/bot";
+
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 const MIB: u64 = 1 << 20;
 
@@ -126,7 +130,7 @@ settings! {
         /// The product token that robots.txt rules are looked up by.
         agent: String = "peercrawl".into(), Any("a product token: letters, - and _");
         /// The page about the bot that servers are told of.
-        bot_page: String = String::new(), Any("a web address, or nothing");
+        bot_page: String = UNPUBLISHED_BOT_PAGE.into(), Any("a web address, or nothing");
         /// Least time between two requests to a public host or address.
         delay_ms: u64 = 1_000, Between(500, 3_600_000);
         /// Most that a slow server or its robots.txt can ask for.

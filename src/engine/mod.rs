@@ -226,13 +226,11 @@ impl Engine {
     }
 
     /// Blocks and forgets the sites that an entry of a block list means: what is queued
-    /// for them is dropped, and they are not visited from now on. A fetch that is under
-    /// way ends first.
-    pub fn block(&self, entry: &str) -> Result<(), NoPattern> {
+    /// for them is dropped, and they are not visited from now on. Tells whether all of it
+    /// is forgotten; a site that is being fetched from is forgotten soon after.
+    pub fn block(&self, entry: &str) -> Result<bool, NoPattern> {
         self.blocklist.block(Pattern::parse(entry)?);
-        // What is under way is forgotten by housekeeping, once it has ended.
-        self.preprocessor.forget_blocked();
-        Ok(())
+        Ok(self.preprocessor.forget_blocked())
     }
 
     /// Takes such an entry back; tells whether there was one. Entries of the file stay.

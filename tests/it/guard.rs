@@ -401,7 +401,7 @@ fn namespace_public_addresses_are_not_refused() {
 fn namespace_a_name_that_moves_home_is_not_followed() {
     let world = World::listen();
     let mut settings = settings();
-    settings.network.dns_lifetime_secs = 1;
+    settings.network.dns_lifetime_secs = 2;
     let seeds = (0..4)
         .map(|n| format!("http://moves.test:8080/{n}"))
         .collect();

@@ -18,5 +18,6 @@ mod hostile;
 mod links;
 mod politeness;
 mod receipts;
+mod robots_fuzz;
 mod sharing;
 mod store;

@@ -111,7 +111,7 @@ fn drips_end_early() {
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\n",
         b"HTTP/1.1 200 OK\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nX-Slow: ",
-        b"HT",
+        b"HTTP/1.1 200 O",
     ] {
         expect_page(
             hurried.clone(),

@@ -130,8 +130,8 @@ fn healthy_time(with_hostile: bool) -> Duration {
 #[test]
 fn healthy_sites_are_not_held_up() {
     let pages = (HEALTHY_SITES * PAGES) as f64;
-    // The machine that runs this may be busy with something else: the best of three.
-    let best = |with_hostile| (0..3).map(|_| healthy_time(with_hostile)).min().unwrap();
+    // The machine that runs this may be busy with something else: the best of two.
+    let best = |with_hostile| (0..2).map(|_| healthy_time(with_hostile)).min().unwrap();
     let alone = pages / best(false).as_secs_f64();
     let beside = pages / best(true).as_secs_f64();
     let percent = 100.0 * beside / alone;

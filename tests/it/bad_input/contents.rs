@@ -122,7 +122,7 @@ fn ten_megabytes_of_attributes() {
     expect_page(
         settings,
         |stream| {
-            let attributes = "a=\"bcd\" ".repeat((10 << 20) / 8);
+            let attributes = "a=\"bcd\" ".repeat((5 << 20) / 8);
             page(stream, format!("<p {attributes}><a {attributes} href=/>"))
         },
         &[
