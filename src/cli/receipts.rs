@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -10,14 +10,15 @@ use anyhow::Context;
 use clap::{Subcommand, ValueEnum};
 use peercrawl::receipts::{FOLDER, Line, folder_files, line};
 
+use super::data::DataArguments;
+
 /// The arguments.
 #[derive(Subcommand)]
 pub enum Receipts {
     /// Print the requests that were made, oldest first, one a line
     Export {
-        /// The data directory
-        #[arg(long, value_name = "DIR")]
-        data: Option<PathBuf>,
+        #[command(flatten)]
+        data: DataArguments,
         /// From this time on: 2026-11-16, 2026-11-16T07:30, or 90m, 12h, 7d ago
         #[arg(long, value_name = "TIME", value_parser = point_in_time)]
         since: Option<String>,
@@ -48,14 +49,11 @@ impl Receipts {
             until,
             format,
         } = self;
-        let data = data
-            .or_else(default_data_folder)
-            .context("this system has no place for data: name the directory with --data")?;
         let is_wanted = |line: &Line| {
             since.as_ref().is_none_or(|since| line.at >= *since)
                 && until.as_ref().is_none_or(|until| line.at < *until)
         };
-        let result = export(&data.join(FOLDER), is_wanted, format);
+        let result = export(&data.path()?.join(FOLDER), is_wanted, format);
         match result.map_err(|error| (error.kind(), error)) {
             // Whoever reads has seen enough.
             Err((io::ErrorKind::BrokenPipe, _)) => Ok(ExitCode::SUCCESS),
@@ -71,11 +69,7 @@ impl Receipts {
 }
 
 /// Prints the receipts of a folder that are wanted; tells how many lines are none.
-fn export(
-    folder: &std::path::Path,
-    is_wanted: impl Fn(&Line) -> bool,
-    format: Format,
-) -> io::Result<u64> {
+fn export(folder: &Path, is_wanted: impl Fn(&Line) -> bool, format: Format) -> io::Result<u64> {
     let mut out = BufWriter::new(io::stdout().lock());
     if format == Format::Tsv {
         writeln!(out, "{}", Line::TSV_HEADER)?;
@@ -98,12 +92,6 @@ fn export(
     }
     out.flush()?;
     Ok(torn)
-}
-
-/// Where the platform keeps a user's data, if it has such a place.
-fn default_data_folder() -> Option<PathBuf> {
-    let folders = directories::ProjectDirs::from("", "", "peercrawl")?;
-    Some(folders.data_dir().to_owned())
 }
 
 /// A time as receipts write it, or its beginning: both compare as text.

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use peercrawl::config::{Settings, UNPUBLISHED_BOT_PAGE};
 use peercrawl::crawl::CrawlDefinition;
+use peercrawl::data_directory::{DataDirectory, PEER_STATE};
 use peercrawl::engine::Ending;
 use peercrawl::joining;
 use peercrawl::resolver::SystemNames;
@@ -15,6 +16,7 @@ use peercrawl_overlay::memory::MemoryNetwork;
 use peercrawl_overlay::{Overlay, PeerId};
 
 use super::SettingsArguments;
+use super::data::{DataArguments, tell};
 use super::progress::{PERIOD, Progress, summary};
 
 /// How often there is a log line where there is no terminal.
@@ -25,6 +27,11 @@ const LOG_PERIOD: Duration = Duration::from_secs(10);
 pub struct Run {
     #[command(flatten)]
     settings: SettingsArguments,
+    #[command(flatten)]
+    data: DataArguments,
+    /// Keep nothing
+    #[arg(long)]
+    no_store: bool,
 }
 
 impl Default for Run {
@@ -35,6 +42,8 @@ impl Default for Run {
                 set: Vec::new(),
                 allow_private: false,
             },
+            data: DataArguments::default(),
+            no_store: false,
         }
     }
 }
@@ -51,9 +60,22 @@ impl Run {
             );
         }
         let definition = CrawlDefinition::from_settings(&settings.crawl);
-        let overlay = overlay(&settings, super::passing_secret()?);
+        let directory = match self.no_store {
+            true => None,
+            false => Some(self.data.open()?),
+        };
+        let (secret, kept) = match &directory {
+            Some(directory) => {
+                let kept = directory.keep(PEER_STATE, &settings)?;
+                tell(&kept.notices);
+                (directory.secret(), Some(kept))
+            }
+            None => (super::passing_secret()?, None),
+        };
+        let receipts = directory.as_ref().map(DataDirectory::receipts);
+        let overlay = overlay(&settings, secret);
         let stop = super::stop_requests()?;
-        let engine = super::start(settings, overlay, Arc::new(SystemNames), None)?;
+        let engine = super::start(settings, overlay, Arc::new(SystemNames), kept, receipts)?;
         if definition.seeds.is_empty() {
             tracing::info!("no seeds: waiting for URLs from other peers");
         } else {

@@ -27,6 +27,7 @@ fn blank() -> Settings {
                 "any" => Value::from("host"),
                 "rendezvous" => Value::from("static"),
                 "flat" => Value::from("supernode"),
+                "stop" => Value::from("remove-oldest"),
                 _ => Value::from("x"),
             },
             other => panic!("config.toml does not name `{key}`, or oddly: {other:?}"),

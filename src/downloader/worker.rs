@@ -12,6 +12,8 @@ use super::decode::{DecodeError, decode};
 use super::fetch::{Answer, BodyLimit, FetchError, Fetcher, receipt};
 use super::lane::{Lane, QUICK};
 use super::robots_fetch::{RobotsFetch, RobotsOutcome};
+use super::tape::Recording;
+use crate::archive::Truncated;
 use crate::blocklist::BlockList;
 use crate::canonical::CanonicalForm;
 use crate::clock::{Clock, Millis};
@@ -24,6 +26,7 @@ use crate::crawl_jobs::{
 };
 use crate::distribution::{Key, Owner};
 use crate::fingerprint::ContentFingerprint;
+use crate::ledger::{Capture, Captures, Ledger, PageTotals};
 use crate::page::{Page, PageRoom};
 use crate::page_duplication::LocalPageDuplication;
 use crate::politeness::{Courtesy, retry_after};
@@ -39,6 +42,15 @@ const BUDGET_PAUSE_MS: u64 = 20;
 
 /// How long a site waits that is another peer's by now.
 const FOREIGN_PAUSE_MS: u64 = 100;
+
+/// URLs that are brought from disk at once.
+const SEGMENT_URLS: usize = 256;
+
+/// How long a site waits whose queue is on its way to the disk.
+const DISK_PAUSE_MS: u64 = 60;
+
+/// After so many waits it is clear that it is not.
+const MOST_DISK_WAITS: u32 = 200;
 
 /// What a downloader works with.
 pub struct Downloader {
@@ -74,6 +86,10 @@ pub struct Downloader {
     pub settings: Arc<Settings>,
     /// What has been done.
     pub counters: Arc<Counters>,
+    /// What is kept of it.
+    pub ledger: Arc<Ledger>,
+    /// Names exchanges that are archived.
+    pub captures: Arc<Captures>,
     /// The time.
     pub clock: Clock,
 }
@@ -107,11 +123,20 @@ impl Downloader {
     fn work(&self, lease: Lease) {
         let cell = lease.cell.clone();
         let has_turn = self.reputation.wait_for_turn();
-        let mut state = cell.lock();
         if !has_turn {
-            self.jobs.settle(lease, &mut state);
+            self.jobs.settle(lease, &mut cell.lock());
             return;
         }
+        match self.jobs.bring(&cell, SEGMENT_URLS) {
+            Ok(true) => {}
+            Ok(false) => return self.wait_for_disk(lease),
+            Err(error) => {
+                tracing::error!("a queue cannot be read back: {error}");
+                return self.wait_for_disk(lease);
+            }
+        }
+        let mut state = cell.lock();
+        state.disk_waits = 0;
         let now_ms = self.clock.now_ms();
         if !matches!(self.range.view.owner(Key(cell.key)), Owner::Me) {
             // It came in while its owner changed: it is the handover's to move.
@@ -197,6 +222,23 @@ impl Downloader {
         }
     }
 
+    /// What waits for a site is on its way to the disk, and cannot be read yet. If it
+    /// does not come at all, the disk has lost it.
+    fn wait_for_disk(&self, lease: Lease) {
+        let cell = lease.cell.clone();
+        let mut state = cell.lock();
+        if !self.ledger.is_stalled() {
+            state.disk_waits += 1;
+        }
+        if state.disk_waits > MOST_DISK_WAITS {
+            let lost = self.jobs.lose_on_disk(&mut state);
+            tracing::error!("{lost} URLs of {} are not on disk", state.site.host());
+            self.counters.given_up.add(lost);
+        }
+        state.site.pace.next_fetch_ms = self.clock.now_ms() + DISK_PAUSE_MS;
+        self.jobs.settle(lease, &mut state);
+    }
+
     /// Public hosts are visited at the ports of the list only.
     fn refuses_port(&self, record: &UrlRecord, addresses: &Addresses) -> bool {
         addresses.is_public && !self.settings.network.ports.contains(&record.url.port())
@@ -270,6 +312,7 @@ impl Downloader {
         now_ms: Millis,
     ) -> bool {
         let jitter = self.jitter(state);
+        state.site.mark_changed();
         let pace = &mut state.site.pace;
         pace.after_failure(now_ms, asked, jitter, courtesy);
         state.failing = Some(kind);
@@ -289,24 +332,32 @@ impl Downloader {
     fn fetch_page(&self, mut at_hand: AtHand, fetch: PageFetch) {
         let limit = BodyLimit::Whole(self.settings.network.max_body_bytes);
         let url = fetch.job.record.url.as_str();
-        let (begun, begun_ms) = (Instant::now(), self.clock.now_ms());
+        let begun = Instant::now();
+        let at_ms = self.clock.now_ms();
+        if self.ledger.archives() {
+            at_hand.connection.tape.start();
+        }
         let result = self.fetcher.get(&mut at_hand.connection, url, limit);
         let took = begun.elapsed();
         self.receipts.give(|| {
             let asked_by = fetch.job.record.from.as_deref().copied();
-            receipt(begun_ms, url, &result, fetch.robots, asked_by)
+            receipt(at_ms, url, &result, fetch.robots, asked_by)
         });
+        let capture = self.capture(&at_hand.connection, at_ms, result.as_ref().err());
         match result {
             Ok(answer) if matches!(answer.status, 429 | 503) => {
                 let asked = answer.retry_after.as_deref();
                 let asked = asked.and_then(|value| retry_after(value, self.clock.now_ms()));
                 let kind = status_kind(answer.status);
                 self.note_treatment(&fetch, answer.status, &answer.body);
-                self.try_again(at_hand, fetch, asked, kind);
+                self.try_again(at_hand, fetch, asked, kind, capture);
             }
             Ok(answer) => {
                 self.settle(at_hand, |state, courtesy, now_ms| {
                     let delay = state.site.crawl_delay(fetch.job.record.url.origin());
+                    if state.site.pace.failures > 0 {
+                        state.site.mark_changed();
+                    }
                     let pace = &mut state.site.pace;
                     pace.after_answer(now_ms, took, delay, courtesy);
                     state.is_quick = took < QUICK;
@@ -316,7 +367,7 @@ impl Downloader {
                         _ => state.site.counters.errors += 1,
                     }
                 });
-                self.take_answer(fetch, answer);
+                self.take_answer(fetch, answer, capture);
             }
             Err(FetchError::AddressRefused(why)) => {
                 tracing::warn!("{url}: {why}");
@@ -331,6 +382,7 @@ impl Downloader {
                 match kind {
                     // The server answered, and would answer the same again.
                     ErrorKind::TooLarge | ErrorKind::Tls | ErrorKind::ContentType => {
+                        self.archive(&fetch.job, capture);
                         self.counters.error(kind).add(1);
                         self.settle(at_hand, |state, courtesy, now_ms| {
                             state.site.counters.errors += 1;
@@ -338,7 +390,7 @@ impl Downloader {
                             pace.after_answer(now_ms, took, None, courtesy);
                         });
                     }
-                    _ => self.try_again(at_hand, fetch, None, kind),
+                    _ => self.try_again(at_hand, fetch, None, kind, capture),
                 }
             }
         }
@@ -353,14 +405,19 @@ impl Downloader {
         fetch: PageFetch,
         asked: Option<Duration>,
         kind: ErrorKind,
+        capture: Option<Capture>,
     ) {
         let PageFetch {
             mut job,
             unfinished,
             ..
         } = fetch;
+        job.attempts += 1;
+        if job.attempts >= self.settings.politeness.max_attempts {
+            // The archive holds the answer with which a URL was done.
+            self.archive(&job, capture);
+        }
         self.settle(at_hand, |state, courtesy, now_ms| {
-            job.attempts += 1;
             if !self.rest(state, asked, kind, courtesy, now_ms) {
                 self.counters.given_up.add(1);
             } else if job.attempts >= self.settings.politeness.max_attempts {
@@ -395,12 +452,48 @@ impl Downloader {
         self.idle.trim();
     }
 
-    fn take_answer(&self, fetch: PageFetch, answer: Answer) {
+    /// What was heard of a fetch, if it is to be archived and there was an answer.
+    fn capture(
+        &self,
+        connection: &Connection,
+        at_ms: Millis,
+        error: Option<&FetchError>,
+    ) -> Option<Capture> {
+        if !self.ledger.archives() {
+            return None;
+        }
+        let (Recording { request, response }, address) = connection.tape.stop();
+        if response.is_empty() {
+            return None;
+        }
+        let mut capture = self.captures.capture(request, response, at_ms);
+        capture.address = address;
+        capture.truncated = error.map(|error| match error.kind() {
+            Some(ErrorKind::TooLarge) => Truncated::Length,
+            Some(ErrorKind::Timeout) => Truncated::Time,
+            _ => Truncated::Disconnect,
+        });
+        Some(capture)
+    }
+
+    /// Archives an answer that is no page.
+    fn archive(&self, job: &CrawlJob, capture: Option<Capture>) {
+        if let Some(mut capture) = capture {
+            let url = job.record.url.as_str();
+            self.ledger.archive(capture.records(url, None));
+        }
+    }
+
+    fn take_answer(&self, fetch: PageFetch, answer: Answer, capture: Option<Capture>) {
         match answer.status {
-            200..=299 => self.take_page(fetch, answer),
-            300..=399 => self.follow(fetch, answer),
+            200..=299 => self.take_page(fetch, answer, capture),
+            300..=399 => {
+                self.archive(&fetch.job, capture);
+                self.follow(fetch, answer);
+            }
             status => {
                 self.note_treatment(&fetch, status, &answer.body);
+                self.archive(&fetch.job, capture);
                 self.counters.error(status_kind(status)).add(1);
             }
         }
@@ -435,7 +528,7 @@ impl Downloader {
         self.range.route(&fetch.crawl, [target]);
     }
 
-    fn take_page(&self, fetch: PageFetch, answer: Answer) {
+    fn take_page(&self, mut fetch: PageFetch, answer: Answer, capture: Option<Capture>) {
         let most = self.settings.network.max_body_bytes;
         let received = answer.body.len() as u64;
         let body = match decode(answer.body, answer.content_encoding.as_deref(), most) {
@@ -447,10 +540,17 @@ impl Downloader {
                     _ => ErrorKind::Other,
                 };
                 self.counters.error(kind).add(1);
+                self.archive(&fetch.job, capture);
                 return;
             }
         };
         self.note_treatment(&fetch, answer.status, &body);
+        let totals = PageTotals {
+            pages: 1,
+            bytes: received,
+            ..PageTotals::default()
+        };
+        fetch.unfinished.count(fetch.job.record.crawl, totals);
         fetch.reservation.complete();
         self.counters.pages.add(1);
         self.counters.bytes.add(received);
@@ -461,7 +561,10 @@ impl Downloader {
             fingerprint: ContentFingerprint::of(&body),
             content_type: answer.content_type,
             fetched_ms: self.clock.now_ms(),
-            room: self.room.take(body.len()),
+            room: self
+                .room
+                .take(body.len() + capture.as_ref().map_or(0, Capture::len)),
+            capture,
             record: fetch.job.record,
             unfinished: fetch.unfinished,
             body,

@@ -7,6 +7,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use crossbeam_channel::RecvTimeoutError;
 
+use super::memory::MemoryBudget;
 use super::{Snapshot, StopSignal};
 use crate::blocklist::BlockList;
 use crate::clock::Clock;
@@ -14,6 +15,7 @@ use crate::counters::Counters;
 use crate::crawl_jobs::CrawlJobs;
 use crate::downloader::IdleConnections;
 use crate::handing_on::Outbox;
+use crate::ledger::Ledger;
 use crate::preprocessor::Preprocessor;
 use crate::report::Report;
 use crate::reputation::ReputationGuard;
@@ -37,6 +39,12 @@ pub struct Housekeeper {
     pub reputation: Arc<ReputationGuard>,
     /// Connections that nobody uses at the moment.
     pub idle: Arc<IdleConnections>,
+    /// The memory of all blocks.
+    pub memory: MemoryBudget,
+    /// What is kept, and whether that works.
+    pub ledger: Arc<Ledger>,
+    /// Pages that earlier runs have fetched.
+    pub resumed_pages: u64,
     /// The time.
     pub clock: Clock,
     /// Where snapshots are put.
@@ -47,7 +55,7 @@ pub struct Housekeeper {
 
 impl Housekeeper {
     /// Works until the engine stops.
-    pub fn run(&self) {
+    pub fn run(mut self) {
         let mut swept = 0;
         while self.stop.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
             self.idle.sweep(self.clock.now_ms());
@@ -57,15 +65,22 @@ impl Housekeeper {
                 swept = version;
             }
             let (reputation_step, reputation_notice) = self.reputation.consider();
+            self.memory.keep();
             let activity = self.jobs.activity();
+            let mut report = Report::new(&self.counters, self.memory.limit_bytes());
+            report.resumed_pages = self.resumed_pages;
+            report.set_elapsed(self.clock.elapsed());
             self.snapshot.store(Arc::new(Snapshot {
-                report: Report::new(&self.counters, self.clock.elapsed()),
+                report,
                 queued_urls: self.jobs.queued(),
                 sites_waiting: activity.waiting,
                 sites_fetching: activity.leased,
                 outbox_urls: self.outbox.len(),
                 reputation_step,
                 reputation_notice,
+                urls_on_disk: self.jobs.on_disk(),
+                archive_bytes: self.ledger.archive_bytes(),
+                trouble: self.ledger.trouble(),
                 pressure: self.preprocessor.pressure(),
             }));
         }

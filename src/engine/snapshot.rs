@@ -20,6 +20,12 @@ pub struct Snapshot {
     pub reputation_step: u8,
     /// What to tell the volunteer about that, if anything.
     pub reputation_notice: Option<String>,
+    /// Of the waiting URLs, those that are on disk alone.
+    pub urls_on_disk: usize,
+    /// Disk that the archive takes.
+    pub archive_bytes: u64,
+    /// Why nothing can be kept at present, and the crawl pauses, if that is so.
+    pub trouble: Option<String>,
     /// How full the queues are.
     pub pressure: Pressure,
 }

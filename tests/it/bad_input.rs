@@ -106,6 +106,7 @@ fn crawl(mut settings: Settings, seeds: Vec<String>) -> (Report, Option<Ending>)
         overlay: Arc::new(MemoryNetwork::new().join(PeerId([1; 32]))),
         names: Arc::new(SystemNames),
         receipts: None,
+        kept: None,
     })
     .unwrap();
     engine.begin(definition).unwrap();

@@ -23,6 +23,7 @@ fn start(settings: &Settings, seeds: &[String]) -> Engine {
         settings,
         overlay: Arc::new(MemoryNetwork::new().join(PeerId::repeat(1))),
         names: Arc::new(SystemNames),
+        kept: None,
         receipts: None,
     })
     .unwrap();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use peercrawl::config::Settings;
+pub use peercrawl::config::Settings;
 use peercrawl::crawl::CrawlDefinition;
 use peercrawl::demo::fleet::WebNames;
 use peercrawl::demo::web::{Web, WebSpec};
@@ -48,6 +48,7 @@ pub fn engine_with_receipts(
         overlay: Arc::new(network.join(PeerId::repeat(peer))),
         names: Arc::new(WebNames(web.clone())),
         receipts,
+        kept: None,
     };
     Engine::start(surroundings).unwrap()
 }

@@ -170,6 +170,7 @@ fn crawl(settings: Settings, names: Arc<dyn NameService>, seeds: Vec<String>) ->
         settings,
         overlay: Arc::new(MemoryNetwork::new().join(PeerId::repeat(1))),
         names,
+        kept: None,
         receipts: None,
     })
     .unwrap();

@@ -12,6 +12,7 @@ mod blocking;
 mod command_line;
 mod crawling;
 mod crew;
+mod durable;
 mod full_disk;
 mod guard;
 mod hostile;

@@ -40,6 +40,7 @@ fn start(settings: &Settings, names: Arc<dyn NameService>, seeds: Vec<String>) -
         settings,
         overlay: Arc::new(MemoryNetwork::new().join(PeerId::repeat(1))),
         names,
+        kept: None,
         receipts: None,
     })
     .unwrap();
@@ -256,6 +257,7 @@ fn back_off_goes_with_the_record() {
         settings: other,
         overlay: Arc::new(MemoryNetwork::new().join(PeerId::repeat(2))),
         names: Arc::new(SystemNames),
+        kept: None,
         receipts: None,
     })
     .unwrap();
