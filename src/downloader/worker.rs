@@ -471,6 +471,7 @@ impl Downloader {
         capture.truncated = error.map(|error| match error.kind() {
             Some(ErrorKind::TooLarge) => Truncated::Length,
             Some(ErrorKind::Timeout) => Truncated::Time,
+            Some(ErrorKind::ContentType) => Truncated::Unspecified,
             _ => Truncated::Disconnect,
         });
         Some(capture)

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::collections::HashMap;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -274,6 +275,44 @@ fn back_off_goes_with_the_record() {
     let rest = log[2].begun.duration_since(log[1].ended);
     assert!(rest + TICK >= Duration::from_secs(2), "{rest:?}");
     assert_eq!(log.len(), 3, "{log:?}");
+}
+
+/// A server said how long to wait; the program is killed meanwhile, and started again.
+#[test]
+fn back_off_survives_a_kill_and_a_restart() {
+    let (_web, site, log) = busy_once("503 Service Unavailable", || "5".into());
+    let home = tempfile::tempdir().unwrap();
+    let start = || {
+        Command::new(env!("CARGO_BIN_EXE_peercrawl"))
+            .args([
+                "crawl",
+                &site.url("/x"),
+                "--allow-private",
+                "--json",
+                "--data",
+            ])
+            .arg(home.path().join("data"))
+            .env("HOME", home.path())
+            .env("XDG_CONFIG_HOME", home.path().join("config"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let mut first = start();
+    wait_until("it was told to wait", || log.lock().unwrap().len() == 2);
+    // What happened is on disk within 50 ms (DESIGN, order of writing).
+    thread::sleep(Duration::from_millis(700));
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let output = start().wait_with_output().unwrap();
+    assert!(output.status.success());
+    let log = log.lock().unwrap();
+    let pages: Vec<_> = log.iter().filter(|asked| asked.path == "/x").collect();
+    assert_eq!(pages.len(), 2, "{log:?}");
+    let rest = pages[1].begun.duration_since(pages[0].ended);
+    let kept = Duration::from_secs(5)..Duration::from_secs(6);
+    assert!(kept.contains(&(rest + TICK)), "{rest:?}");
 }
 
 /// Sites begin to turn the peer away: it slows down as a whole and says so, and is back
