@@ -17,6 +17,7 @@
 //! - [`membership`] and [`lease`], [`election`], [`topology`], [`routing`], [`host_cache`],
 //!   [`back_off`], [`addresses`]: what those two decide, as state machines and
 //!   functions that are told the time and touch no socket
+//! - [`meter`]: the seam for a limit on bytes
 //! - [`envelope`], [`replay`], [`offenders`], [`identity`]: what strangers send, checked
 
 pub mod addresses;
@@ -30,6 +31,7 @@ pub mod identity;
 pub mod lease;
 pub mod membership;
 pub mod memory;
+pub mod meter;
 pub mod network;
 pub mod offenders;
 mod peer_id;
@@ -183,6 +185,13 @@ pub trait Overlay: Send + Sync {
 
     /// Leaves the network; nothing is sent afterwards.
     fn leave(&self);
+
+    /// Joins the network again after having left it; tells whether that worked. What was
+    /// announced has to be announced again, and [`events`](Self::events) may be another
+    /// channel from then on.
+    fn rejoin(&self) -> bool {
+        false
+    }
 
     /// Where others can connect: multiaddresses that end in this peer's id.
     fn listening(&self) -> Vec<String> {

@@ -64,7 +64,15 @@ impl Crawl {
         };
         let receipts = directory.as_ref().map(DataDirectory::receipts);
         let overlay = Arc::new(MemoryNetwork::new().join(PeerId(secret)));
-        let engine = super::start(settings, overlay, Arc::new(SystemNames), kept, receipts)?;
+        let limits = super::limits(&settings, directory.as_ref())?;
+        let engine = super::start(
+            settings,
+            overlay,
+            Arc::new(SystemNames),
+            kept,
+            receipts,
+            limits,
+        )?;
         engine.begin(definition)?;
         let is_over = watch(&engine)?;
         let report = engine.shutdown();

@@ -29,8 +29,10 @@ use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use crossbeam_channel::{Receiver, bounded};
 use peercrawl::config::{ConfigError, Layers, Settings};
+use peercrawl::data_directory::DataDirectory;
 use peercrawl::engine::{CrawlError, Engine, Surroundings};
 use peercrawl::ledger::Kept;
+use peercrawl::limits::Limits;
 use peercrawl::resolver::NameService;
 use peercrawl_overlay::Overlay;
 
@@ -115,6 +117,17 @@ pub fn run(arguments: Arguments) -> ExitCode {
     })
 }
 
+/// The limits of the settings; what was used of them is kept in the data directory.
+fn limits(settings: &Settings, directory: Option<&DataDirectory>) -> anyhow::Result<Arc<Limits>> {
+    let limits = Limits::new(&settings.limits);
+    if let Some(directory) = directory {
+        let path = directory.quota();
+        let why = || format!("cannot read {}", path.display());
+        limits.keep_quota(&path).with_context(why)?;
+    }
+    Ok(limits)
+}
+
 /// Starts an engine on an overlay; its receipts are kept in this folder, if any.
 fn start(
     settings: Settings,
@@ -122,6 +135,7 @@ fn start(
     names: Arc<dyn NameService>,
     kept: Option<Kept>,
     receipts: Option<PathBuf>,
+    limits: Arc<Limits>,
 ) -> anyhow::Result<Engine> {
     // Many connections at once need many files; a system that refuses says so when one
     // is opened.
@@ -132,6 +146,7 @@ fn start(
         names,
         kept,
         receipts,
+        limits,
     };
     Ok(Engine::start(surroundings)?)
 }

@@ -27,6 +27,7 @@ fn blank() -> Settings {
                 "any" => Value::from("host"),
                 "rendezvous" => Value::from("static"),
                 "flat" => Value::from("supernode"),
+                "0-24" => Value::from("off"),
                 "stop" => Value::from("remove-oldest"),
                 _ => Value::from("x"),
             },

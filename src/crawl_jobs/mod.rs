@@ -34,6 +34,7 @@ use crate::clock::{Clock, Millis};
 use crate::counters::{Counters, ErrorKind};
 use crate::distribution::Key;
 use crate::ledger::{Done, Ledger, queued_job};
+use crate::limits::Gate;
 use crate::record::UrlRecord;
 use crate::resolver::ResolveQueue;
 use crate::store::StoreError;
@@ -61,6 +62,8 @@ pub struct CrawlJobs {
     resolve: Arc<ResolveQueue>,
     /// Whether hosts that share a private address share its delay.
     private_per_address: bool,
+    /// Whether the volunteer's limits let one more fetch begin.
+    gate: Arc<Gate>,
     ledger: Arc<Ledger>,
     /// URLs that may wait in memory; the rest waits on disk, if anything is kept there.
     memory_urls: AtomicUsize,
@@ -113,6 +116,7 @@ impl CrawlJobs {
         counters: Arc<Counters>,
         resolve: Arc<ResolveQueue>,
         private_per_address: bool,
+        gate: Arc<Gate>,
         ledger: Arc<Ledger>,
     ) -> Self {
         Self {
@@ -123,6 +127,7 @@ impl CrawlJobs {
             settled: Condvar::new(),
             resolve,
             private_per_address,
+            gate,
             ledger,
             memory_urls: AtomicUsize::new(usize::MAX),
             queued: AtomicUsize::new(0),
@@ -250,6 +255,9 @@ impl CrawlJobs {
             )),
             _ => None,
         };
+        if unfinished.is_none() {
+            self.gate.was_no_page();
+        }
         self.queued
             .fetch_sub(away + usize::from(unfinished.is_some()), Relaxed);
         self.outstanding.done(away as u64);
@@ -402,7 +410,15 @@ impl CrawlJobs {
                 continue;
             }
             let now_ms = self.clock.now_ms();
-            match ready.order.take(now_ms) {
+            // A gate that is shut is as if the head were not ready yet.
+            let head = match self.gate.enter(ready.leased, now_ms) {
+                Ok(()) => ready
+                    .order
+                    .take(now_ms)
+                    .inspect_err(|_| self.gate.was_no_page()),
+                Err(again_ms) => Err(Some(again_ms)),
+            };
+            match head {
                 Ok(taken) => {
                     ready.leased += 1;
                     if ready.timekeeper_ms.is_none() {
@@ -432,8 +448,8 @@ impl CrawlJobs {
             self.settled.notify_all();
         }
         drop(ready);
-        if matches!(group, Group::Address(_)) {
-            // Others may wait at that address.
+        if matches!(group, Group::Address(_)) || self.gate.counts_fetches() {
+            // Others may wait at that address, or for this fetch to end.
             self.changed.notify_one();
         }
     }

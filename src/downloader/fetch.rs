@@ -8,7 +8,7 @@ use ureq::http::{HeaderMap, HeaderName, header};
 
 use super::connection::{Connection, Dialer, TlsError};
 use super::content_types::ContentTypes;
-use super::socket::{BrokenOff, ConnectError};
+use super::socket::{BrokenOff, ConnectError, CutOff};
 use super::speed::TooSlow;
 use crate::clock::Millis;
 use crate::counters::ErrorKind;
@@ -39,6 +39,9 @@ pub enum FetchError {
     /// The guard refused the address at the moment of connecting.
     #[error("{0}")]
     AddressRefused(ConnectError),
+    /// This peer stopped it, for reasons of its own.
+    #[error("{CutOff}")]
+    CutOff,
     /// Any other reason, by its kind.
     #[error("{1}")]
     Failed(ErrorKind, String),
@@ -61,6 +64,7 @@ impl FetchError {
             _ => ErrorKind::Other,
         };
         match error {
+            Error::Other(inner) if inner.is::<CutOff>() => Self::CutOff,
             Error::Other(inner) => match inner.downcast::<ConnectError>() {
                 Ok(refused) if matches!(*refused, ConnectError::Refused(_)) => {
                     Self::AddressRefused(*refused)
@@ -72,10 +76,11 @@ impl FetchError {
         }
     }
 
-    /// The kind under which it is counted; none for a refusal, which is no error.
+    /// The kind under which it is counted; none for a refusal and for a fetch that this
+    /// peer stopped, which are no errors.
     pub fn kind(&self) -> Option<ErrorKind> {
         match self {
-            Self::AddressRefused(_) => None,
+            Self::AddressRefused(_) | Self::CutOff => None,
             Self::Failed(kind, _) => Some(*kind),
         }
     }
@@ -174,6 +179,7 @@ pub fn receipt(
         Ok(answer) => (Outcome::Status(answer.status), answer.body.len() as u64),
         Err(FetchError::Failed(kind, _)) => (Outcome::Failed(*kind), 0),
         Err(FetchError::AddressRefused(_)) => (Outcome::AddressRefused, 0),
+        Err(FetchError::CutOff) => (Outcome::CutOff, 0),
     };
     Receipt {
         at_ms,

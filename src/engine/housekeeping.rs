@@ -1,5 +1,5 @@
-//! What must be done now and then: snapshots, idle connections, the overflow state, and
-//! the block list, whose file may have changed.
+//! What must be done now and then: snapshots, idle connections, the overflow state,
+//! rates and quota, pauses, the reputation, and the block list, whose file may change.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::RecvTimeoutError;
 
 use super::memory::MemoryBudget;
+use super::pausing::Pausing;
 use super::{Snapshot, StopSignal};
 use crate::blocklist::BlockList;
 use crate::clock::Clock;
@@ -16,6 +17,7 @@ use crate::crawl_jobs::CrawlJobs;
 use crate::downloader::IdleConnections;
 use crate::handing_on::Outbox;
 use crate::ledger::Ledger;
+use crate::limits::Limits;
 use crate::preprocessor::Preprocessor;
 use crate::report::Report;
 use crate::reputation::ReputationGuard;
@@ -39,6 +41,10 @@ pub struct Housekeeper {
     pub reputation: Arc<ReputationGuard>,
     /// Connections that nobody uses at the moment.
     pub idle: Arc<IdleConnections>,
+    /// The volunteer's limits.
+    pub limits: Arc<Limits>,
+    /// Pauses that begin and end.
+    pub pausing: Arc<Pausing>,
     /// The memory of all blocks.
     pub memory: MemoryBudget,
     /// What is kept, and whether that works.
@@ -58,8 +64,11 @@ impl Housekeeper {
     pub fn run(mut self) {
         let mut swept = 0;
         while self.stop.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
-            self.idle.sweep(self.clock.now_ms());
-            self.blocklist.reload(self.clock.now_ms());
+            let now_ms = self.clock.now_ms();
+            self.idle.sweep(now_ms);
+            self.limits.tick(now_ms);
+            self.pausing.tick();
+            self.blocklist.reload(now_ms);
             let version = self.blocklist.version();
             if swept != version && self.preprocessor.forget_blocked() {
                 swept = version;

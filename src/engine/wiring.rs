@@ -2,14 +2,17 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread::{self, JoinHandle};
 
 use arc_swap::ArcSwap;
 use crossbeam_channel::bounded;
+use parking_lot::Mutex;
 
 use super::housekeeping::Housekeeper;
 use super::intake::Intake;
 use super::memory::MemoryBudget;
+use super::pausing::Pausing;
 use super::{Engine, Snapshot, StartError, Surroundings, View, members};
 use crate::blocklist::BlockList;
 use crate::canonical::CanonicalForm;
@@ -48,6 +51,7 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
         overlay,
         names,
         receipts,
+        limits,
         kept,
     } = surroundings;
     let settings = Arc::new(settings);
@@ -71,7 +75,8 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
     let crawls = Arc::new(Crawls::new(ledger.clone()));
     let (stop, stopped) = bounded(0);
 
-    overlay.announce(members::announcement(&settings.distribution));
+    let capacity = settings.distribution.capacity;
+    overlay.announce(members::announcement(&settings.distribution, capacity));
     let view = Arc::new(View::new(overlay.clone(), &settings.distribution));
 
     // Blocks 13, 2 and 1: where URLs wait, and how they get there.
@@ -81,6 +86,7 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
         counters.clone(),
         resolve.clone(),
         settings.politeness.private_per_address,
+        limits.gate.clone(),
         ledger.clone(),
     ));
     let blocklist = Arc::new(BlockList::new(&settings.crawl, clock.now_ms()));
@@ -131,7 +137,7 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
     });
 
     // Block 3 and what it works with.
-    let dialer = Dialer::new(&settings);
+    let dialer = Dialer::new(&settings, limits.clone());
     let idle = IdleConnections::new(
         settings.network.idle_connections,
         settings.network.idle_secs,
@@ -260,7 +266,9 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
         stop: stopped.clone(),
     };
     crew.hire("claims".into(), move || claims.run())?;
+    let keeps_to_itself = Arc::new(AtomicBool::new(false));
     let sender = HandOnSender {
+        keeps_to_itself: keeps_to_itself.clone(),
         outbox: outbox.clone(),
         overlay: overlay.clone(),
         range: range.clone(),
@@ -270,9 +278,23 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
         stop: stopped.clone(),
     };
     crew.hire("handing-on".into(), move || sender.run())?;
+    let pausing = Arc::new(Pausing {
+        jobs: jobs.clone(),
+        resolve: resolve.clone(),
+        outbox: outbox.clone(),
+        dialer: dialer.clone(),
+        overlay: overlay.clone(),
+        view: view.clone(),
+        distribution: settings.distribution.clone(),
+        limits: limits.clone(),
+        keeps_to_itself: keeps_to_itself.clone(),
+        clock,
+        mind: Mutex::default(),
+    });
     let handover = HandoverSender {
         overlay: overlay.clone(),
         view,
+        keeps_to_itself,
         preprocessor: preprocessor.clone(),
         arrivals,
         changed,
@@ -287,6 +309,8 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
         blocklist: blocklist.clone(),
         reputation: reputation.clone(),
         idle,
+        limits: limits.clone(),
+        pausing: pausing.clone(),
         memory: MemoryBudget::new(
             &settings,
             &jobs,
@@ -318,6 +342,8 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
         outbox,
         overlay,
         dialer,
+        limits,
+        pausing,
         snapshot,
         ledger,
         resumed_pages,

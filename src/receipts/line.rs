@@ -52,6 +52,7 @@ impl From<&Receipt> for Line {
             Outcome::Status(status) => (Some(status), None),
             Outcome::Failed(kind) => (None, Some(kind.name().to_owned())),
             Outcome::AddressRefused => (None, Some("blocked_address".to_owned())),
+            Outcome::CutOff => (None, Some("stopped".to_owned())),
         };
         let robots = match receipt.robots {
             RobotsVerdict::Allowed => "allowed",

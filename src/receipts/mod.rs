@@ -64,6 +64,8 @@ pub enum Outcome {
     Failed(ErrorKind),
     /// The address guard let no connection be made.
     AddressRefused,
+    /// This peer stopped it, to pause or to end.
+    CutOff,
 }
 
 /// What the robots rules said of a request.

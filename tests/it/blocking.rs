@@ -8,6 +8,7 @@ use std::sync::Arc;
 use peercrawl::config::Settings;
 use peercrawl::crawl::CrawlDefinition;
 use peercrawl::engine::{Engine, Surroundings};
+use peercrawl::limits::Limits;
 use peercrawl::resolver::SystemNames;
 use peercrawl_overlay::PeerId;
 use peercrawl_overlay::memory::MemoryNetwork;
@@ -20,6 +21,7 @@ fn start(settings: &Settings, seeds: &[String]) -> Engine {
     settings.crawl.seeds = seeds.to_vec();
     let definition = CrawlDefinition::from_settings(&settings.crawl);
     let engine = Engine::start(Surroundings {
+        limits: Limits::new(&settings.limits),
         settings,
         overlay: Arc::new(MemoryNetwork::new().join(PeerId::repeat(1))),
         names: Arc::new(SystemNames),

@@ -9,6 +9,7 @@ use peercrawl::crawl::CrawlDefinition;
 use peercrawl::demo::fleet::WebNames;
 use peercrawl::demo::web::{Web, WebSpec};
 use peercrawl::engine::{Engine, Surroundings};
+use peercrawl::limits::Limits;
 use peercrawl_overlay::PeerId;
 use peercrawl_overlay::memory::MemoryNetwork;
 
@@ -48,6 +49,7 @@ pub fn engine_with_receipts(
         overlay: Arc::new(network.join(PeerId::repeat(peer))),
         names: Arc::new(WebNames(web.clone())),
         receipts,
+        limits: Limits::new(&settings.limits),
         kept: None,
     };
     Engine::start(surroundings).unwrap()

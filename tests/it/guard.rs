@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use peercrawl::config::Settings;
 use peercrawl::crawl::CrawlDefinition;
 use peercrawl::engine::{Engine, Surroundings};
+use peercrawl::limits::Limits;
 use peercrawl::report::Report;
 use peercrawl::resolver::{FixedNames, NameService};
 use peercrawl_overlay::PeerId;
@@ -167,6 +168,7 @@ fn crawl(settings: Settings, names: Arc<dyn NameService>, seeds: Vec<String>) ->
     settings.crawl.seeds = seeds;
     let definition = CrawlDefinition::from_settings(&settings.crawl);
     let engine = Engine::start(Surroundings {
+        limits: Limits::new(&settings.limits),
         settings,
         overlay: Arc::new(MemoryNetwork::new().join(PeerId::repeat(1))),
         names,

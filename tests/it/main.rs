@@ -16,6 +16,7 @@ mod durable;
 mod full_disk;
 mod guard;
 mod hostile;
+mod limits;
 mod links;
 mod politeness;
 mod receipts;

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use peercrawl::config::Settings;
 use peercrawl::crawl::CrawlDefinition;
 use peercrawl::engine::{Engine, Surroundings};
+use peercrawl::limits::Limits;
 use peercrawl::resolver::{FixedNames, NameService, SystemNames};
 use peercrawl_overlay::PeerId;
 use peercrawl_overlay::memory::MemoryNetwork;
@@ -38,6 +39,7 @@ fn start(settings: &Settings, names: Arc<dyn NameService>, seeds: Vec<String>) -
     settings.crawl.seeds = seeds;
     let definition = CrawlDefinition::from_settings(&settings.crawl);
     let engine = Engine::start(Surroundings {
+        limits: Limits::new(&settings.limits),
         settings,
         overlay: Arc::new(MemoryNetwork::new().join(PeerId::repeat(1))),
         names,
@@ -255,6 +257,7 @@ fn back_off_goes_with_the_record() {
     let mut other = settings();
     other.crawl.seeds = vec!["http://127.0.0.1:1/".into()];
     let second = Engine::start(Surroundings {
+        limits: Limits::new(&other.limits),
         settings: other,
         overlay: Arc::new(MemoryNetwork::new().join(PeerId::repeat(2))),
         names: Arc::new(SystemNames),
