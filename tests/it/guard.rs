@@ -306,11 +306,10 @@ fn serve(stream: &TcpStream) -> io::Result<()> {
             "HTTP/1.1 {status}\r\nContent-Length: {}\r\n{location}\r\n",
             body.len()
         );
+        // Whoever asked has the answer after this moment.
+        let ended = Instant::now();
+        ASKED.lock().unwrap().push((address, path, begun, ended));
         (&*stream).write_all(format!("{head}{body}").as_bytes())?;
-        ASKED
-            .lock()
-            .unwrap()
-            .push((address, path, begun, Instant::now()));
     }
     Ok(())
 }
