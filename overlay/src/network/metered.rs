@@ -230,10 +230,7 @@ where
         Poll::Ready(Ok(Metered::new(stream, self.gauge.clone())))
     }
 
-    fn poll_close(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(), Self::Error>> {
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         Pin::new(&mut self.muxer).poll_close(cx)
     }
 
