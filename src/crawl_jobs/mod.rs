@@ -33,7 +33,6 @@ pub use site::{CrawlJob, OnDisk, Site, SiteHead, SiteRecordError, Task, TurnedAw
 use crate::clock::{Clock, Millis};
 use crate::counters::{Counters, ErrorKind};
 use crate::distribution::Key;
-use crate::fingerprint::url_fingerprint;
 use crate::ledger::{Done, Ledger, queued_job};
 use crate::limits::Gate;
 use crate::record::UrlRecord;
@@ -96,7 +95,6 @@ fn done(site: Key, job: &CrawlJob) -> Done {
     Done {
         site,
         number: job.number,
-        fingerprint: url_fingerprint(job.record.url.as_str()),
     }
 }
 

@@ -214,6 +214,7 @@ fn memory_stays_flat() {
         report["pages"].as_u64().unwrap() > 100 * seconds,
         "{report}"
     );
+    assert_eq!(web.log().fetched_twice, 0);
 }
 
 /// Resident memory of a process.
