@@ -370,6 +370,24 @@ impl Preprocessor {
         self.classifier.sites()
     }
 
+    /// Every host of which something is known on disk alone, or may be.
+    pub fn hosts_on_disk(&self) -> Vec<String> {
+        let mut hosts = Vec::new();
+        let Some(store) = self.ledger.more() else {
+            return hosts;
+        };
+        let is_away = |host: &str| self.classifier.find(host).is_none();
+        let walked = store.for_each_site(|host, _| {
+            if is_away(host) {
+                hosts.push(host.to_owned());
+            }
+        });
+        if let Err(error) = walked {
+            tracing::error!("cannot look through the sites on disk: {error}");
+        }
+        hosts
+    }
+
     /// Takes a site out of this peer once no fetch is under way on it; `None` if it is
     /// not here. Its URLs stay outstanding until the record has arrived elsewhere.
     pub fn freeze(&self, host: &str) -> Option<Result<Frozen, SiteRecordError>> {
