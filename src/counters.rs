@@ -3,8 +3,10 @@
 //! Counting is one relaxed atomic addition; whoever wants to look takes a
 //! [`Report`](crate::report::Report).
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::activity::Activity;
 use crate::crawl::Trap;
 
 /// One number.
@@ -90,6 +92,8 @@ pub struct Counters {
     pub overflow_entered: Counter,
     /// Times that it was left again.
     pub overflow_left: Counter,
+    /// The latest of what is counted here, one by one.
+    pub activity: Arc<Activity>,
     traps: [Counter; Trap::ALL.len()],
     errors: [Counter; ErrorKind::ALL.len()],
 }

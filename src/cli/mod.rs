@@ -4,6 +4,7 @@
 //! could not with 1; wrong usage and a bad config end with 2, and say where.
 //!
 //! - [`crawl`]: one crawl on this machine alone
+//! - [`desktop`]: the window, or one peer without it where there is no display
 //! - [`demo`]: everything on this machine, with a built-in web
 //! - [`inspect`]: what the crawler makes of a page, a robots.txt or a URL
 //! - [`run`]: one peer without a window
@@ -11,6 +12,7 @@
 
 mod crawl;
 mod demo;
+mod desktop;
 mod inspect;
 mod progress;
 mod run;
@@ -29,10 +31,17 @@ use peercrawl_overlay::Overlay;
 
 /// Donates bandwidth to a decentralised web crawl.
 #[derive(Parser)]
-#[command(version, about, max_term_width = 100)]
+#[command(
+    version,
+    about,
+    max_term_width = 100,
+    args_conflicts_with_subcommands = true
+)]
 pub struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
+    #[command(flatten)]
+    desktop: desktop::Desktop,
 }
 
 #[derive(Subcommand)]
@@ -49,7 +58,7 @@ enum Command {
 }
 
 /// Where settings come from.
-#[derive(Args)]
+#[derive(Args, Default)]
 struct SettingsArguments {
     /// A config file, laid over the user's own
     #[arg(long, value_name = "FILE")]
@@ -86,10 +95,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Some(Command::Run(run)) => run.run(),
         Some(Command::Crawl(crawl)) => crawl.run(),
         Some(Command::Inspect(inspect)) => inspect.run(),
-        None => {
-            eprintln!("This version has no window yet: running headless, as `peercrawl run` does.");
-            run::Run::default().run()
-        }
+        None => arguments.desktop.run(),
     };
     result.unwrap_or_else(|error| {
         eprintln!("peercrawl: {error:#}");

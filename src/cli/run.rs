@@ -27,19 +27,12 @@ pub struct Run {
     settings: SettingsArguments,
 }
 
-impl Default for Run {
-    fn default() -> Self {
-        Self {
-            settings: SettingsArguments {
-                config: None,
-                set: Vec::new(),
-                allow_private: false,
-            },
-        }
-    }
-}
-
 impl Run {
+    /// The same as `run` with these arguments.
+    pub fn with(settings: SettingsArguments) -> Self {
+        Self { settings }
+    }
+
     /// Runs a peer.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         super::log_from("info");

@@ -27,6 +27,8 @@ fn blank() -> Settings {
                 "any" => Value::from("host"),
                 "rendezvous" => Value::from("static"),
                 "flat" => Value::from("supernode"),
+                "system" => Value::from("dark"),
+                "ask" => Value::from("quit"),
                 _ => Value::from("x"),
             },
             other => panic!("config.toml does not name `{key}`, or oddly: {other:?}"),

@@ -10,6 +10,7 @@ use super::connection::{Connection, IdleConnections, Kept};
 use super::decode::{DecodeError, decode};
 use super::fetch::{Answer, BodyLimit, FetchError, Fetcher};
 use super::robots_fetch::{RobotsFetch, RobotsOutcome};
+use crate::activity::{How, Watched, title_of};
 use crate::canonical::CanonicalForm;
 use crate::clock::{Clock, Millis};
 use crate::config::Settings;
@@ -71,6 +72,7 @@ struct PageFetch {
     crawl: Arc<Crawl>,
     unfinished: Unfinished,
     reservation: Reservation,
+    watched: Watched,
 }
 
 /// A site at hand: leased, and its connection taken out.
@@ -110,8 +112,12 @@ impl Downloader {
             return;
         };
         let refuses = |record: &UrlRecord| self.refuses_port(record, &addresses);
-        let turned_away = |_, why| match why {
-            TurnedAway::Robots => self.counters.blocked_robots.add(1),
+        let turned_away = |job: CrawlJob, why| match why {
+            TurnedAway::Robots => {
+                self.counters.blocked_robots.add(1);
+                let url = job.record.url.as_str();
+                self.counters.activity.turned_away(url, How::Robots, "");
+            }
             TurnedAway::Refused => self.counters.blocked_port.add(1),
         };
         let (task, unfinished) = self.jobs.next_task(&mut state, refuses, turned_away);
@@ -141,6 +147,7 @@ impl Downloader {
                         let kept = state.connection.take();
                         drop(state);
                         let fetch = PageFetch {
+                            watched: self.counters.activity.begin(job.record.url.as_str()),
                             job,
                             crawl,
                             unfinished,
@@ -253,6 +260,8 @@ impl Downloader {
                 let asked = answer.retry_after.as_deref();
                 let asked = asked.and_then(|value| retry_after(value, self.clock.now_ms()));
                 let kind = status_kind(answer.status);
+                let detail = || format!("{}: asks to wait", answer.status);
+                fetch.watched.end(How::Failed(kind), detail, 0);
                 self.try_again(at_hand, fetch, asked, kind);
             }
             Ok(answer) => {
@@ -271,6 +280,7 @@ impl Downloader {
             Err(FetchError::AddressRefused(why)) => {
                 tracing::warn!("{url}: {why}");
                 self.counters.blocked_address.add(1);
+                fetch.watched.end(How::Private, String::new, 0);
                 self.settle(at_hand, |state, courtesy, now_ms| {
                     let pace = &mut state.site.pace;
                     pace.after_answer(now_ms, took, None, courtesy);
@@ -278,6 +288,7 @@ impl Downloader {
             }
             Err(FetchError::Failed(kind, why)) => {
                 tracing::debug!("{url}: {why}");
+                fetch.watched.end(How::Failed(kind), || why.to_string(), 0);
                 match kind {
                     // The server answered, and would answer the same again.
                     ErrorKind::TooLarge | ErrorKind::Tls => {
@@ -349,7 +360,14 @@ impl Downloader {
         match answer.status {
             200..=299 => self.take_page(fetch, answer),
             300..=399 => self.follow(fetch, answer),
-            status => self.counters.error(status_kind(status)).add(1),
+            status => {
+                let kind = status_kind(status);
+                self.counters.error(kind).add(1);
+                let bytes = answer.body.len() as u64;
+                fetch
+                    .watched
+                    .end(How::Failed(kind), || status.to_string(), bytes);
+            }
         }
     }
 
@@ -365,6 +383,8 @@ impl Downloader {
             return;
         };
         self.counters.redirects.add(1);
+        let detail = || format!("{}: leads to {url}", answer.status);
+        fetch.watched.end(How::Fetched, detail, 0);
         let target = UrlRecord {
             url,
             crawl: record.crawl,
@@ -387,9 +407,15 @@ impl Downloader {
                     _ => ErrorKind::Other,
                 };
                 self.counters.error(kind).add(1);
+                fetch
+                    .watched
+                    .end(How::Failed(kind), || error.to_string(), received);
                 return;
             }
         };
+        let detail = || answer.status.to_string();
+        let title = || title_of(&body, answer.content_type.as_deref());
+        fetch.watched.page(How::Fetched, detail, received, title);
         fetch.reservation.complete();
         self.counters.pages.add(1);
         self.counters.bytes.add(received);

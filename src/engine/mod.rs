@@ -9,11 +9,13 @@
 //! - `housekeeping`: snapshots, idle connections, overflow
 //! - `members`: what peers say about themselves, and who owns what by it
 //! - [`snapshot`]: what there is to look at
+//! - [`tables`]: what there is to look at in large tables
 
 mod housekeeping;
 mod intake;
 mod members;
 pub mod snapshot;
+pub mod tables;
 mod wiring;
 
 use std::convert::Infallible;

@@ -65,6 +65,8 @@ impl LocalPageDuplication {
             Some(Answer::New | Answer::Yours) => self.counters.content_new.add(1),
             Some(Answer::DuplicateOf { .. }) => {
                 self.counters.content_duplicate.add(1);
+                let url = page.record.url.as_str();
+                self.counters.activity.is_duplicate(url);
                 return;
             }
             Some(Answer::NotMine) | None => self.counters.content_unknown.add(1),

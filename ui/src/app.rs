@@ -55,6 +55,11 @@ pub struct WindowOptions {
     pub size: Option<[f32; 2]>,
 }
 
+/// An icon from the bytes of a PNG file; `None` if they are none.
+pub fn icon(png: &[u8]) -> Option<IconData> {
+    eframe::icon_data::from_png_bytes(png).ok()
+}
+
 /// Opens the window and stays until it is closed. The renderer is OpenGL: it works in
 /// virtual machines and in software too, where others often do not.
 pub fn run<B: Backend + 'static>(

@@ -1,0 +1,153 @@
+//! The window's settings are keys of the config file: which is which, and in which units.
+
+use peercrawl_ui::model::{DayHours, OnClose, OverlayKind, Scope, Setting, Settings, ThemeChoice};
+use toml_edit::Value;
+
+use crate::config;
+
+/// The key of a change, and its value in the config file.
+pub fn entries(setting: &Setting) -> Vec<(&'static str, Value)> {
+    let number = |key, value: u32| vec![(key, Value::from(i64::from(value)))];
+    let flag = |key, value: bool| vec![(key, Value::from(value))];
+    let word = |key, value: &str| vec![(key, Value::from(value))];
+    match setting {
+        Setting::DownloadKibPerS(value) => number("limits.download_kib", *value),
+        Setting::UploadKibPerS(value) => number("limits.upload_kib", *value),
+        Setting::PagesPerMin(value) => number("limits.pages_per_min", *value),
+        Setting::Connections(value) => number("limits.connections", *value),
+        Setting::CpuPercent(value) => number("limits.cpu_percent", *value),
+        Setting::MonthlyGb(value) => number("limits.monthly_gb", *value),
+        Setting::SlowMode(value) => flag("limits.slow_mode", *value),
+        Setting::SlowDownloadKibPerS(value) => number("limits.slow_download_kib", *value),
+        Setting::SlowUploadKibPerS(value) => number("limits.slow_upload_kib", *value),
+        Setting::DiskGb(value) => {
+            let bytes = i64::from(*value) * GB as i64;
+            vec![("archive.limit_bytes", Value::from(bytes))]
+        }
+        Setting::ScheduleOn(value) => flag("schedule.enabled", *value),
+        Setting::Schedule(days) => {
+            let hours = days.iter().map(|hours| Value::from(hours_word(hours)));
+            DAYS.into_iter().zip(hours).collect()
+        }
+        Setting::PauseOnBattery(value) => flag("pause.on_battery", *value),
+        Setting::PauseOnMetered(value) => flag("pause.on_metered", *value),
+        Setting::PauseWhenBusy(value) => flag("pause.when_busy", *value),
+        Setting::OnlyWhenUnused(value) => flag("pause.while_used", *value),
+        Setting::AllowSupernode(value) => flag("overlay.allow_supernode", *value),
+        Setting::Overlay(kind) => word(
+            "overlay.kind",
+            match kind {
+                OverlayKind::Flat => "flat",
+                OverlayKind::Supernode => "supernode",
+            },
+        ),
+        Setting::StartAtLogin(value) => flag("desktop.start_at_login", *value),
+        Setting::Theme(theme) => word(
+            "desktop.theme",
+            match theme {
+                ThemeChoice::System => "system",
+                ThemeChoice::Light => "light",
+                ThemeChoice::Dark => "dark",
+            },
+        ),
+        Setting::TextPercent(value) => number("desktop.text_percent", *value),
+        Setting::OnClose(choice) => word(
+            "desktop.on_close",
+            match choice {
+                OnClose::Ask => "ask",
+                OnClose::KeepCrawling => "keep-crawling",
+                OnClose::Quit => "quit",
+            },
+        ),
+        Setting::Scope(scope) => word(
+            "crawl.scope",
+            match scope {
+                Scope::Host => "host",
+                Scope::Domain => "domain",
+                Scope::Any => "any",
+            },
+        ),
+        Setting::MaxDepth(value) => number("crawl.max_depth", *value),
+    }
+}
+
+/// A gigabyte, as volunteers count them.
+pub const GB: u64 = 1_000_000_000;
+
+/// The keys of the schedule, Monday first.
+const DAYS: [&str; 7] = [
+    "schedule.monday",
+    "schedule.tuesday",
+    "schedule.wednesday",
+    "schedule.thursday",
+    "schedule.friday",
+    "schedule.saturday",
+    "schedule.sunday",
+];
+
+fn hours_word(hours: &DayHours) -> String {
+    match hours.on {
+        true => format!("{}-{}", hours.from_hour, hours.to_hour),
+        false => "off".to_owned(),
+    }
+}
+
+/// The settings as the window shows them. What has no key in the config keeps the value
+/// that it has in `shown`.
+pub fn view(config: &config::Settings, shown: &Settings) -> Settings {
+    Settings {
+        allow_supernode: config.overlay.allow_supernode,
+        overlay: match config.overlay.kind {
+            config::OverlayChoice::Flat => OverlayKind::Flat,
+            config::OverlayChoice::Supernode => OverlayKind::Supernode,
+        },
+        start_at_login: config.desktop.start_at_login,
+        theme: match config.desktop.theme {
+            config::Theme::System => ThemeChoice::System,
+            config::Theme::Light => ThemeChoice::Light,
+            config::Theme::Dark => ThemeChoice::Dark,
+        },
+        text_percent: config.desktop.text_percent,
+        on_close: match config.desktop.on_close {
+            config::OnClose::Ask => OnClose::Ask,
+            config::OnClose::KeepCrawling => OnClose::KeepCrawling,
+            config::OnClose::Quit => OnClose::Quit,
+        },
+        scope: match config.crawl.scope {
+            config::Scope::Host => Scope::Host,
+            config::Scope::Domain => Scope::Domain,
+            config::Scope::Any => Scope::Any,
+        },
+        max_depth: config.crawl.max_depth.into(),
+        ..shown.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_changed_in_the_window_is_read_back_from_the_config() {
+        let changes = [
+            Setting::AllowSupernode(false),
+            Setting::Overlay(OverlayKind::Supernode),
+            Setting::StartAtLogin(true),
+            Setting::Theme(ThemeChoice::Dark),
+            Setting::TextPercent(130),
+            Setting::OnClose(OnClose::KeepCrawling),
+            Setting::Scope(Scope::Domain),
+            Setting::MaxDepth(7),
+        ];
+        let mut config = config::Settings::default();
+        let mut shown = view(&config, &Settings::default());
+        for change in &changes {
+            for (key, value) in entries(change) {
+                config.apply_flag(&format!("{key}={value}")).unwrap();
+            }
+            shown.apply(change);
+            assert_eq!(view(&config, &shown), shown, "{change:?}");
+            assert_eq!(view(&config, &Settings::default()).theme, shown.theme);
+        }
+    }
+}
