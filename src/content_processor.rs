@@ -9,6 +9,7 @@ use peercrawl_overlay::PeerId;
 
 use crate::clock::Clock;
 use crate::fingerprint::ContentFingerprint;
+use crate::ledger::Ledger;
 use crate::seen_content::{Answer, Claim, SeenContent};
 
 /// See the module.
@@ -19,11 +20,16 @@ pub struct ContentProcessor {
 
 impl ContentProcessor {
     /// Nothing seen yet.
-    pub fn new(claim_secs: u64, clock: Clock) -> Arc<Self> {
+    pub fn new(claim_secs: u64, clock: Clock, ledger: Arc<Ledger>) -> Arc<Self> {
         Arc::new(Self {
-            seen: SeenContent::new(claim_secs * 1_000),
+            seen: SeenContent::new(claim_secs * 1_000, ledger),
             clock,
         })
+    }
+
+    /// The store of seen content.
+    pub fn seen(&self) -> &SeenContent {
+        &self.seen
     }
 
     /// Whether this content is new; if so, it is the claimant's now.

@@ -3,11 +3,13 @@
 //! Counting is one relaxed atomic addition; whoever wants to look takes a
 //! [`Report`](crate::report::Report).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::activity::Activity;
 use crate::crawl::Trap;
+use crate::ledger::PageTotals;
 
 /// One number.
 #[derive(Debug, Default)]
@@ -99,6 +101,56 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// What is counted of URLs, by name. What is counted of pages is kept with their
+    /// crawl.
+    pub fn values(&self) -> BTreeMap<String, u64> {
+        let named = self.of_urls();
+        named
+            .map(|(name, counter)| (name.to_owned(), counter.get()))
+            .collect()
+    }
+
+    /// Goes on from the values of an earlier run.
+    pub fn restore(&self, values: &BTreeMap<String, u64>) {
+        for (name, counter) in self.of_urls() {
+            counter.add(values.get(name).copied().unwrap_or(0));
+        }
+    }
+
+    /// Goes on from the pages of an earlier run.
+    pub fn restore_pages(&self, totals: PageTotals) {
+        self.pages.add(totals.pages);
+        self.bytes.add(totals.bytes);
+        self.content_new.add(totals.new);
+        self.content_duplicate.add(totals.duplicate);
+        self.content_unknown.add(totals.unknown);
+    }
+
+    fn of_urls(&self) -> impl Iterator<Item = (&'static str, &Counter)> {
+        let single = [
+            ("discovered", &self.discovered),
+            ("duplicate", &self.duplicate),
+            ("out_of_scope", &self.out_of_scope),
+            ("out_of_range", &self.out_of_range),
+            ("refused_overflow", &self.refused_overflow),
+            ("blocked_robots", &self.blocked_robots),
+            ("blocked_address", &self.blocked_address),
+            ("blocked_port", &self.blocked_port),
+            ("blocked_list", &self.blocked_list),
+            ("given_up", &self.given_up),
+            ("redirects", &self.redirects),
+            ("retries", &self.retries),
+            ("overflow_entered", &self.overflow_entered),
+            ("overflow_left", &self.overflow_left),
+        ];
+        let errors = ErrorKind::ALL.iter().zip(&self.errors);
+        let traps = Trap::ALL.iter().zip(&self.traps);
+        single
+            .into_iter()
+            .chain(errors.map(|((_, name), counter)| (*name, counter)))
+            .chain(traps.map(|(trap, counter)| (trap.name(), counter)))
+    }
+
     /// The counter of a trap.
     pub fn trap(&self, trap: Trap) -> &Counter {
         &self.traps[trap as usize]

@@ -29,8 +29,9 @@
 //! Every queue and channel on this way is bounded, and pressure goes upstream. A URL is
 //! outstanding from step 2 to the end of step 6; a crawl is over when none is.
 //!
-//! [`archive`] writes and reads WARC files, and [`store`] keeps state on disk; the engine
-//! does not use them yet.
+//! Every step is told to the [`ledger`], which writes it down in order: first the page as
+//! WARC records ([`archive`]), then what became of its URL ([`store`]), both in the
+//! [`data_directory`]. Pull the plug, and it goes on from there.
 //!
 //! [`engine`] wires the blocks and runs their threads, [`config`] is what a user may
 //! change, [`counters`] and [`report`] tell what has been done, and [`demo`] is a web on
@@ -48,6 +49,7 @@ pub mod content_range_validator;
 pub mod counters;
 pub mod crawl;
 pub mod crawl_jobs;
+pub mod data_directory;
 pub mod demo;
 pub mod desktop;
 pub mod distribution;
@@ -59,6 +61,7 @@ pub mod guard;
 pub mod handing_on;
 pub mod handover;
 pub mod joining;
+pub mod ledger;
 pub mod message;
 pub mod page;
 pub mod page_duplication;

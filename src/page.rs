@@ -7,6 +7,7 @@ use parking_lot::{Condvar, Mutex};
 use crate::clock::Millis;
 use crate::crawl_jobs::Unfinished;
 use crate::fingerprint::ContentFingerprint;
+use crate::ledger::Capture;
 use crate::record::UrlRecord;
 
 /// A page that was fetched, decoded and fingerprinted.
@@ -23,6 +24,8 @@ pub struct Page {
     pub fingerprint: ContentFingerprint,
     /// When it was fetched.
     pub fetched_ms: Millis,
+    /// The exchange that brought it, if it is to be archived.
+    pub capture: Option<Capture>,
     /// Keeps the crawl from ending before this page is done with.
     pub unfinished: Unfinished,
     /// Its share of the memory that waiting pages may hold.

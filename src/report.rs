@@ -83,9 +83,9 @@ pub struct MemoryReport {
 }
 
 impl Report {
-    /// What the counters say after so long.
-    pub fn new(counters: &Counters, elapsed: Duration) -> Self {
-        let mut report = Self {
+    /// What the counters say; `limit_bytes` is what memory is allowed.
+    pub fn new(counters: &Counters, limit_bytes: u64) -> Self {
+        Self {
             pages: counters.pages.get(),
             bytes: counters.bytes.get(),
             urls: UrlReport {
@@ -118,18 +118,17 @@ impl Report {
                 .collect(),
             memory: MemoryReport {
                 used_bytes: resident_bytes(),
-                limit_bytes: 0,
+                limit_bytes,
             },
             ..Self::default()
-        };
-        report.set_elapsed(elapsed);
-        report
+        }
     }
 
     /// Sets the time, and the rate that follows from it.
     pub fn set_elapsed(&mut self, elapsed: Duration) {
         self.elapsed_secs = elapsed.as_secs_f64();
-        self.pages_per_sec = self.pages as f64 / self.elapsed_secs.max(1e-9);
+        let pages = self.pages.saturating_sub(self.resumed_pages);
+        self.pages_per_sec = pages as f64 / self.elapsed_secs.max(1e-9);
     }
 
     /// What several peers of one process have done together.
@@ -149,7 +148,7 @@ impl Report {
             add_each(&mut all.errors, &one.errors);
             all.memory = one.memory.clone();
         }
-        all.pages_per_sec = all.pages as f64 / all.elapsed_secs.max(1e-9);
+        all.set_elapsed(Duration::from_secs_f64(all.elapsed_secs));
         all
     }
 
@@ -182,7 +181,7 @@ fn add_each(all: &mut BTreeMap<&'static str, u64>, one: &BTreeMap<&'static str, 
 }
 
 /// Resident memory of this process, where the platform tells.
-fn resident_bytes() -> u64 {
+pub fn resident_bytes() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/status").ok();
     let resident = pages.as_deref().and_then(|status| {
         let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;

@@ -4,16 +4,23 @@
 //! An entry begins as a claim, which whoever made it must confirm once it has kept the
 //! page; a claim that is not confirmed in time is void, so a peer that crashed between
 //! the two hides nothing. Checking and inserting are one step under one lock.
+//!
+//! Confirmed entries go to the ledger. Memory holds the youngest of them: when a shard is
+//! full, its entries become the old ones, and the old ones before them are on disk alone.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 use peercrawl_overlay::PeerId;
 use serde::{Deserialize, Serialize};
 
+use crate::archive::Digest;
 use crate::clock::Millis;
 use crate::fingerprint::ContentFingerprint;
+use crate::ledger::Ledger;
 
 const SHARDS: usize = 64;
 
@@ -26,6 +33,8 @@ pub struct Claim {
     pub url: Box<str>,
     /// When it was found.
     pub at_ms: Millis,
+    /// The digest of the body as it was sent, if whoever found it archives pages.
+    pub payload_digest: Option<Digest>,
 }
 
 /// What the owner of a fingerprint answers.
@@ -41,32 +50,89 @@ pub enum Answer {
         url: Box<str>,
         /// When it was seen.
         at_ms: Millis,
+        /// The digest of the body as it was sent, if it is known.
+        payload_digest: Option<Digest>,
     },
     /// It is not for me to say: ask its owner.
     NotMine,
 }
 
+#[derive(Serialize, Deserialize)]
 struct Seen {
     url: Box<str>,
     at_ms: Millis,
+    payload_digest: Option<Digest>,
     claimant: PeerId,
     /// When the claim becomes void; `None` once it is confirmed.
     void_ms: Option<Millis>,
 }
 
+/// The entries of one shard.
+#[derive(Default)]
+struct Shard {
+    young: HashMap<ContentFingerprint, Seen>,
+    /// Those that were young before the last change of generation.
+    old: HashMap<ContentFingerprint, Seen>,
+}
+
+impl Shard {
+    /// Where an entry is, or would be. An old one that is asked for is young again.
+    fn entry(&mut self, fingerprint: ContentFingerprint) -> Entry<'_, ContentFingerprint, Seen> {
+        if let Some(seen) = self.old.remove(&fingerprint) {
+            self.young.insert(fingerprint, seen);
+        }
+        self.young.entry(fingerprint)
+    }
+
+    fn knows(&self, fingerprint: ContentFingerprint) -> bool {
+        self.young.contains_key(&fingerprint) || self.old.contains_key(&fingerprint)
+    }
+
+    /// The young ones become old, and the old ones go, but for claims: they are nowhere
+    /// else. True if some went.
+    fn age(&mut self) -> bool {
+        let mut gone = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
+        let before = gone.len();
+        gone.retain(|_, seen| seen.void_ms.is_some());
+        let has_lost = gone.len() < before;
+        self.young = gone;
+        has_lost
+    }
+}
+
 /// See the module.
 pub struct SeenContent {
-    shards: Vec<Mutex<HashMap<ContentFingerprint, Seen>>>,
+    shards: Vec<Mutex<Shard>>,
     claim_ms: u64,
+    ledger: Arc<Ledger>,
+    /// Young entries of one shard at most.
+    most_young: AtomicUsize,
 }
 
 impl SeenContent {
     /// Nothing seen yet; claims are held for `claim_ms`.
-    pub fn new(claim_ms: u64) -> Self {
+    pub fn new(claim_ms: u64, ledger: Arc<Ledger>) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             claim_ms,
+            ledger,
+            most_young: AtomicUsize::new(usize::MAX),
         }
+    }
+
+    /// About so many entries may be in memory from now on, if the rest is on disk.
+    pub fn set_memory_entries(&self, entries: usize) {
+        let most = (entries / 2 / SHARDS).max(16);
+        self.most_young.store(most, Relaxed);
+    }
+
+    /// Entries in memory.
+    pub fn in_memory(&self) -> usize {
+        let count = |shard: &Mutex<Shard>| {
+            let shard = shard.lock();
+            shard.young.len() + shard.old.len()
+        };
+        self.shards.iter().map(count).sum()
     }
 
     /// Checks, and inserts if it is new, in one step.
@@ -74,10 +140,16 @@ impl SeenContent {
         let mine = || Seen {
             url: claim.url.clone(),
             at_ms: claim.at_ms,
+            payload_digest: claim.payload_digest,
             claimant,
             void_ms: Some(now_ms + self.claim_ms),
         };
+        self.bring(claim.fingerprint);
         let mut shard = self.shard(claim.fingerprint).lock();
+        if shard.young.len() >= self.most_young.load(Relaxed) && self.ledger.keeps() && shard.age()
+        {
+            self.ledger.set_more();
+        }
         match shard.entry(claim.fingerprint) {
             Entry::Vacant(vacant) => {
                 vacant.insert(mine());
@@ -85,7 +157,10 @@ impl SeenContent {
             }
             Entry::Occupied(mut occupied) => {
                 let seen = occupied.get_mut();
-                if seen.url == claim.url && seen.claimant == claimant {
+                if seen.url == claim.url {
+                    // The same page again, perhaps in other hands: whoever has it needs
+                    // its links.
+                    seen.claimant = claimant;
                     return Answer::Yours;
                 }
                 if seen.void_ms.is_some_and(|void_ms| void_ms <= now_ms) {
@@ -95,22 +170,48 @@ impl SeenContent {
                 Answer::DuplicateOf {
                     url: seen.url.clone(),
                     at_ms: seen.at_ms,
+                    payload_digest: seen.payload_digest,
                 }
             }
+        }
+    }
+
+    /// Brings an entry from disk that memory does not know.
+    fn bring(&self, fingerprint: ContentFingerprint) {
+        let Some(store) = self.ledger.more() else {
+            return;
+        };
+        if self.shard(fingerprint).lock().knows(fingerprint) {
+            return;
+        }
+        let found = match store.content(fingerprint) {
+            Ok(found) => found,
+            Err(error) => return tracing::error!("cannot look a content up: {error}"),
+        };
+        if let Some(seen) = found.and_then(|bytes| postcard::from_bytes(&bytes).ok()) {
+            let mut shard = self.shard(fingerprint).lock();
+            shard.entry(fingerprint).or_insert(seen);
         }
     }
 
     /// The claimant has kept the page.
     pub fn confirm(&self, fingerprint: ContentFingerprint, claimant: PeerId) {
         let mut shard = self.shard(fingerprint).lock();
-        if let Some(seen) = shard.get_mut(&fingerprint)
-            && seen.claimant == claimant
+        if let Entry::Occupied(mut entry) = shard.entry(fingerprint)
+            && entry.get().claimant == claimant
         {
+            let seen = entry.get_mut();
             seen.void_ms = None;
+            if self.ledger.keeps() {
+                match postcard::to_stdvec(seen) {
+                    Ok(bytes) => self.ledger.content(fingerprint, &bytes),
+                    Err(error) => tracing::error!("cannot keep a content: {error}"),
+                }
+            }
         }
     }
 
-    fn shard(&self, fingerprint: ContentFingerprint) -> &Mutex<HashMap<ContentFingerprint, Seen>> {
+    fn shard(&self, fingerprint: ContentFingerprint) -> &Mutex<Shard> {
         // The last byte: the first ones decide the owner, so here they are much alike.
         &self.shards[usize::from(fingerprint.0[15]) % SHARDS]
     }
@@ -128,25 +229,28 @@ mod tests {
             fingerprint: ContentFingerprint::of(b"body"),
             url: url.into(),
             at_ms: 7,
+            payload_digest: None,
         }
     }
 
     #[test]
     fn the_first_is_new_and_the_others_learn_of_it() {
-        let seen = SeenContent::new(100);
+        let seen = SeenContent::new(100, Ledger::nothing());
         assert_eq!(seen.claim(&claim("a"), ME, 0), Answer::New);
         assert_eq!(seen.claim(&claim("a"), ME, 0), Answer::Yours);
         let first = Answer::DuplicateOf {
             url: "a".into(),
             at_ms: 7,
+            payload_digest: None,
         };
         assert_eq!(seen.claim(&claim("b"), ME, 0), first);
-        assert_eq!(seen.claim(&claim("a"), OTHER, 0), first);
+        assert_eq!(seen.claim(&claim("b"), OTHER, 0), first);
+        assert_eq!(seen.claim(&claim("a"), OTHER, 0), Answer::Yours);
     }
 
     #[test]
     fn a_claim_is_void_unless_its_claimant_confirms_it() {
-        let seen = SeenContent::new(100);
+        let seen = SeenContent::new(100, Ledger::nothing());
         seen.claim(&claim("a"), ME, 0);
         seen.confirm(claim("a").fingerprint, OTHER);
         assert!(matches!(

@@ -99,6 +99,16 @@ impl<'a> Response<'a> {
         }
     }
 
+    /// The same, with a digest that is known already. A revisit needs no more of the
+    /// bytes than the header block.
+    pub fn with_digest(bytes: &'a [u8], payload_digest: Digest) -> Self {
+        Self {
+            bytes,
+            head_bytes: head_bytes(bytes),
+            payload_digest,
+        }
+    }
+
     /// The digest by which duplicates are recognised in archives.
     pub fn payload_digest(&self) -> Digest {
         self.payload_digest

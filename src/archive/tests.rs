@@ -63,7 +63,7 @@ fn exchange(number: usize, answer: &[u8], original: Option<&Original>) -> Prepar
 fn append(writer: &mut Writer, numbers: std::ops::Range<usize>) -> Vec<Position> {
     let pages = numbers.map(|n| {
         writer
-            .append(exchange(n, &answer(n), None), NOW_MS)
+            .append(&exchange(n, &answer(n), None), NOW_MS)
             .unwrap()
     });
     pages.collect()
@@ -230,11 +230,11 @@ fn a_revisit_leads_to_its_original() {
     ]
     .concat();
     writer
-        .append(exchange(7, &other_head, Some(&original)), NOW_MS)
+        .append(&exchange(7, &other_head, Some(&original)), NOW_MS)
         .unwrap();
     // The same page by its text, but not by its bytes: no revisit.
     writer
-        .append(exchange(8, &answer(0), Some(&original)), NOW_MS)
+        .append(&exchange(8, &answer(0), Some(&original)), NOW_MS)
         .unwrap();
     // Its original is another peer's.
     let elsewhere = Original {
@@ -242,7 +242,7 @@ fn a_revisit_leads_to_its_original() {
         ..original
     };
     writer
-        .append(exchange(9, &other_head, Some(&elsewhere)), NOW_MS)
+        .append(&exchange(9, &other_head, Some(&elsewhere)), NOW_MS)
         .unwrap();
     writer.complete().unwrap();
     let reader = Reader::new(folder.path());
@@ -319,7 +319,7 @@ fn the_disk_limit_is_kept_by_stopping_or_by_removing_the_oldest() {
         let (mut writer, _) = Writer::open(settings, None).unwrap();
         let mut stopped = None;
         for number in 0..60 {
-            let result = writer.append(exchange(number, &answer(number), None), NOW_MS);
+            let result = writer.append(&exchange(number, &answer(number), None), NOW_MS);
             assert!(writer.used_bytes() <= 31_000, "an index line may go over");
             if let Err(ArchiveError::LimitReached { .. }) = result {
                 stopped.get_or_insert(number);
@@ -414,7 +414,7 @@ proptest! {
         reader.list(|_| {}).unwrap();
         let _ = reader.get(&url(1)).map(|found| found.is_some());
         let (mut writer, _) = Writer::open(settings(folder.path()), None).unwrap();
-        writer.append(exchange(2, &answer(2), None), NOW_MS).unwrap();
+        writer.append(&exchange(2, &answer(2), None), NOW_MS).unwrap();
         writer.complete().unwrap();
         prop_assert!(reader.get(&url(2)).unwrap().is_some());
     }

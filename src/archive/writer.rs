@@ -138,7 +138,11 @@ impl Writer {
     /// Appends records, together and in one file, and tells the place behind them. They
     /// may wait in memory until [`Writer::flush_to_os`]. After an error nothing of them
     /// is in the archive, and they can be appended again.
-    pub fn append(&mut self, prepared: Prepared, now_ms: Millis) -> Result<Position, ArchiveError> {
+    pub fn append(
+        &mut self,
+        prepared: &Prepared,
+        now_ms: Millis,
+    ) -> Result<Position, ArchiveError> {
         self.make_room(prepared.len() as u64)?;
         if self
             .current
@@ -242,11 +246,12 @@ impl Current {
         self.records.end() + self.index.end()
     }
 
-    fn append(&mut self, prepared: Prepared) {
+    fn append(&mut self, prepared: &Prepared) {
         let start = self.records.end();
         let filename = format!("{}{COMPLETE}", self.name);
-        for line in prepared.lines {
+        for line in &prepared.lines {
             let offset = start + line.offset;
+            let line = line.clone();
             self.index.push(line.line(&filename, offset).as_bytes());
         }
         self.records.push(&prepared.bytes);
@@ -296,7 +301,7 @@ fn begin(
     };
     *next_number += 1;
     let filename = format!("{}{COMPLETE}", current.name);
-    current.append(builder.info(&filename, now_ms, settings));
+    current.append(&builder.info(&filename, now_ms, settings));
     sync_folder(&settings.folder)?;
     Ok(current)
 }

@@ -1,18 +1,19 @@
 //! `peercrawl crawl`: one crawl on this machine alone, which ends when it is done.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
 use peercrawl::config::{Scope, Settings};
 use peercrawl::crawl::CrawlDefinition;
+use peercrawl::data_directory::crawl_state;
 use peercrawl::engine::Engine;
 use peercrawl::resolver::SystemNames;
 use peercrawl_overlay::PeerId;
 use peercrawl_overlay::memory::MemoryNetwork;
 
 use super::SettingsArguments;
+use super::data::{DataArguments, tell};
 use super::progress::{PERIOD, Progress, summary};
 
 /// The arguments.
@@ -36,15 +37,7 @@ pub struct Crawl {
     #[command(flatten)]
     settings: SettingsArguments,
     #[command(flatten)]
-    store: StoreArguments,
-}
-
-/// Where results are kept.
-#[derive(Args)]
-struct StoreArguments {
-    /// The data directory
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
+    data: DataArguments,
     /// Keep nothing
     #[arg(long)]
     no_store: bool,
@@ -55,15 +48,29 @@ impl Crawl {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         super::log_from("warn");
         let settings = self.settings()?;
-        if self.store.data.is_some() && !self.store.no_store {
-            eprintln!("peercrawl: this version keeps no pages: --data has no effect yet");
-        }
         let definition = CrawlDefinition::from_settings(&settings.crawl);
-        let overlay = Arc::new(MemoryNetwork::new().join(PeerId(super::passing_secret()?)));
-        let engine = super::start(settings, overlay, Arc::new(SystemNames))?;
+        let state = crawl_state(definition.id());
+        let directory = match self.no_store {
+            true => None,
+            false => self.data.open_if_free()?,
+        };
+        let (secret, kept) = match &directory {
+            Some(directory) => {
+                let kept = directory.keep(&state, &settings)?;
+                tell(&kept.notices);
+                (directory.secret(), Some(kept))
+            }
+            None => (super::passing_secret()?, None),
+        };
+        let overlay = Arc::new(MemoryNetwork::new().join(PeerId(secret)));
+        let engine = super::start(settings, overlay, Arc::new(SystemNames), kept)?;
         engine.begin(definition)?;
-        watch(&engine)?;
+        let is_over = watch(&engine)?;
         let report = engine.shutdown();
+        if let (true, Some(directory)) = (is_over, &directory) {
+            // Begun again, it begins anew.
+            directory.forget(&state)?;
+        }
         if self.json {
             println!("{}", serde_json::to_string(&report)?);
         } else {
@@ -96,14 +103,20 @@ fn with_scheme(url: &str) -> String {
     }
 }
 
-/// Waits until the crawl is over or the user has had enough.
-fn watch(engine: &Engine) -> anyhow::Result<()> {
+/// Waits until the crawl is over or the user has had enough; tells whether it is over.
+fn watch(engine: &Engine) -> anyhow::Result<bool> {
     let stop = super::stop_requests()?;
     let mut progress = Progress::new(None);
-    while engine.wait(PERIOD).is_none() && stop.try_recv().is_err() {
+    let is_over = loop {
+        if engine.wait(PERIOD).is_some() {
+            break true;
+        }
+        if stop.try_recv().is_ok() {
+            break false;
+        }
         let snapshot = engine.snapshot();
         progress.show(&snapshot.report, snapshot.queued_urls);
-    }
+    };
     progress.finish();
-    Ok(())
+    Ok(is_over)
 }

@@ -104,7 +104,6 @@ impl Demo {
             settings,
             config_file: None,
             data: None,
-            secret: super::passing_secret()?,
             join_file: None,
             demo: Some(DemoSpec {
                 peers: self.peers,

@@ -3,15 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::Args;
 use peercrawl::config::Layers;
+use peercrawl::data_directory::DataDirectory;
 use peercrawl::desktop::{self, EventLog, Opening, WindowError};
-use peercrawl::store::{DataFolder, StoreError};
+use peercrawl::store::StoreError;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
+use super::data::DataArguments;
 use super::{SettingsArguments, passing_secret, run};
 
 /// The arguments.
@@ -20,9 +21,8 @@ pub struct Desktop {
     /// A join file to open
     #[arg(value_name = "JOINFILE")]
     join_file: Option<PathBuf>,
-    /// The data directory
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataArguments,
     /// The window's size in points, such as 900x600
     #[arg(long, value_name = "WxH", value_parser = window_size, hide = true)]
     window_size: Option<[f32; 2]>,
@@ -44,27 +44,21 @@ impl Desktop {
             return self.run_headless("There is no display to open a window on");
         }
         let settings = self.settings.read()?;
-        let path = match &self.data {
-            Some(path) => path.clone(),
-            None => usual_place().context("the system names no folder for data: use --data DIR")?,
-        };
-        let folder = match DataFolder::open(&path) {
-            Ok(folder) => folder,
+        let path = self.data.path()?;
+        let directory = match DataDirectory::open(&path, passing_secret()?) {
+            Ok(directory) => directory,
             Err(error @ StoreError::InUse(..)) => return self.knock(&path, &error),
             Err(error) => return Err(error.into()),
         };
         let log = watch_events();
-        let fresh = passing_secret()?;
-        let (secret, set_aside) = folder.identity(|| fresh)?;
-        if let Some(set_aside) = set_aside {
-            tracing::warn!("{set_aside}");
+        for notice in &directory.notices {
+            tracing::warn!("{notice}");
         }
         let config_file = self.settings.config.clone().or_else(Layers::user_file);
         let opening = Opening {
             settings,
             config_file,
-            data: Some(path),
-            secret,
+            data: Some(directory),
             join_file: self.join_file.clone(),
             demo: None,
             log,
@@ -72,7 +66,6 @@ impl Desktop {
         match desktop::open(opening, self.window_size) {
             Ok(()) => Ok(ExitCode::SUCCESS),
             Err(WindowError::Window(why)) => {
-                drop(folder);
                 self.run_headless(&format!("No window can be opened ({why})"))
             }
             Err(why) => Err(why.into()),
@@ -81,7 +74,7 @@ impl Desktop {
 
     fn run_headless(self, why: &str) -> anyhow::Result<ExitCode> {
         eprintln!("{why}: running headless, as `peercrawl run` does.");
-        run::Run::with(self.settings).run()
+        run::Run::with(self.settings, self.data).run()
     }
 
     /// Another process has the data directory: its window comes forward, or this one
@@ -105,12 +98,6 @@ impl Desktop {
             }
         }
     }
-}
-
-/// Where the platform keeps a program's data, if it has such a place.
-fn usual_place() -> Option<PathBuf> {
-    let folders = directories::ProjectDirs::from("", "", "peercrawl")?;
-    Some(folders.data_dir().to_owned())
 }
 
 /// Keeps events for the window, and sends warnings to standard error.

@@ -3,14 +3,18 @@
 //! Each command is a file here. A command that did its job ends with status 0, one that
 //! could not with 1; wrong usage and a bad config end with 2, and say where.
 //!
+//! - [`archive`]: what has been stored
 //! - [`crawl`]: one crawl on this machine alone
 //! - [`desktop`]: the window, or one peer without it where there is no display
+//! - [`data`]: the data directory
 //! - [`demo`]: everything on this machine, with a built-in web
 //! - [`inspect`]: what the crawler makes of a page, a robots.txt or a URL
 //! - [`run`]: one peer without a window
 //! - [`progress`]: the line that shows how it goes
 
+mod archive;
 mod crawl;
+mod data;
 mod demo;
 mod desktop;
 mod inspect;
@@ -26,6 +30,7 @@ use clap::{Args, Parser, Subcommand};
 use crossbeam_channel::{Receiver, bounded};
 use peercrawl::config::{ConfigError, Layers, Settings};
 use peercrawl::engine::{CrawlError, Engine, Surroundings};
+use peercrawl::ledger::Kept;
 use peercrawl::resolver::NameService;
 use peercrawl_overlay::Overlay;
 
@@ -52,6 +57,8 @@ enum Command {
     Run(run::Run),
     /// Crawl from these addresses, on this machine alone
     Crawl(crawl::Crawl),
+    /// Show what has been stored
+    Archive(archive::Archive),
     /// Show what the crawler makes of a page, a robots.txt or a URL
     #[command(subcommand)]
     Inspect(inspect::Inspect),
@@ -94,6 +101,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Some(Command::Demo(demo)) => demo.run(),
         Some(Command::Run(run)) => run.run(),
         Some(Command::Crawl(crawl)) => crawl.run(),
+        Some(Command::Archive(archive)) => archive.run(),
         Some(Command::Inspect(inspect)) => inspect.run(),
         None => arguments.desktop.run(),
     };
@@ -112,6 +120,7 @@ fn start(
     settings: Settings,
     overlay: Arc<dyn Overlay>,
     names: Arc<dyn NameService>,
+    kept: Option<Kept>,
 ) -> anyhow::Result<Engine> {
     // Many connections at once need many files; a system that refuses says so when one
     // is opened.
@@ -120,8 +129,9 @@ fn start(
         settings,
         overlay,
         names,
+        kept,
     };
-    Engine::start(surroundings).context("cannot start the engine's threads")
+    Ok(Engine::start(surroundings)?)
 }
 
 /// The secret of a peer that lives as long as this process.

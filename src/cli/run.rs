@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use peercrawl::config::Settings;
 use peercrawl::crawl::CrawlDefinition;
+use peercrawl::data_directory::PEER_STATE;
 use peercrawl::engine::Ending;
 use peercrawl::joining;
 use peercrawl::resolver::SystemNames;
@@ -15,6 +16,7 @@ use peercrawl_overlay::memory::MemoryNetwork;
 use peercrawl_overlay::{Overlay, PeerId};
 
 use super::SettingsArguments;
+use super::data::{DataArguments, tell};
 use super::progress::{PERIOD, Progress, summary};
 
 /// How often there is a log line where there is no terminal.
@@ -25,12 +27,21 @@ const LOG_PERIOD: Duration = Duration::from_secs(10);
 pub struct Run {
     #[command(flatten)]
     settings: SettingsArguments,
+    #[command(flatten)]
+    data: DataArguments,
+    /// Keep nothing
+    #[arg(long)]
+    no_store: bool,
 }
 
 impl Run {
     /// The same as `run` with these arguments.
-    pub fn with(settings: SettingsArguments) -> Self {
-        Self { settings }
+    pub fn with(settings: SettingsArguments, data: DataArguments) -> Self {
+        Self {
+            settings,
+            data,
+            no_store: false,
+        }
     }
 
     /// Runs a peer.
@@ -38,9 +49,21 @@ impl Run {
         super::log_from("info");
         let settings = self.settings.read()?;
         let definition = CrawlDefinition::from_settings(&settings.crawl);
-        let overlay = overlay(&settings, super::passing_secret()?);
+        let directory = match self.no_store {
+            true => None,
+            false => Some(self.data.open()?),
+        };
+        let (secret, kept) = match &directory {
+            Some(directory) => {
+                let kept = directory.keep(PEER_STATE, &settings)?;
+                tell(&kept.notices);
+                (directory.secret(), Some(kept))
+            }
+            None => (super::passing_secret()?, None),
+        };
+        let overlay = overlay(&settings, secret);
         let stop = super::stop_requests()?;
-        let engine = super::start(settings, overlay, Arc::new(SystemNames))?;
+        let engine = super::start(settings, overlay, Arc::new(SystemNames), kept)?;
         if definition.seeds.is_empty() {
             tracing::info!("no seeds: waiting for URLs from other peers");
         } else {

@@ -111,6 +111,16 @@ macro_rules! settings {
     };
 }
 
+choice! {
+    /// What happens when the archive has all the disk that it may have.
+    WhenFull {
+        /// The crawl pauses.
+        Stop = "stop",
+        /// The oldest files are removed.
+        RemoveOldest = "remove-oldest",
+    }
+}
+
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 const MIB: u64 = 1 << 20;
 
@@ -223,6 +233,26 @@ settings! {
         pages: usize = 256, Between(1, 65_536);
         /// Memory that those pages may hold at most.
         pages_bytes: usize = 32 << 20, Between(MIB, 1 << 40);
+    }
+
+    /// What is kept of the pages.
+    archive: Archive {
+        /// Whether pages are kept, as WARC files.
+        enabled: bool = true, Any("");
+        /// Disk that they may take, indexes included; 0 for no bound.
+        limit_bytes: u64 = 10_000_000_000, Between(0, 1 << 50);
+        /// What happens when they have it.
+        when_full: WhenFull = WhenFull::Stop, Any("");
+        /// A file of this size is complete, and the next one begins.
+        file_bytes: u64 = 256 << 20, Between(MIB, 1 << 40);
+        /// Whether the links of a page are kept with it.
+        links: bool = true, Any("");
+    }
+
+    /// How much memory all of it may take.
+    memory: Memory {
+        /// What is over goes to disk, where a data directory is kept.
+        limit_bytes: u64 = 256 << 20, Between(64 * MIB, 1 << 40);
     }
 
     /// How it is found out whether a page's content was seen.

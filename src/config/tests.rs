@@ -29,6 +29,7 @@ fn blank() -> Settings {
                 "flat" => Value::from("supernode"),
                 "system" => Value::from("dark"),
                 "ask" => Value::from("quit"),
+                "stop" => Value::from("remove-oldest"),
                 _ => Value::from("x"),
             },
             other => panic!("config.toml does not name `{key}`, or oddly: {other:?}"),

@@ -23,13 +23,17 @@ pub use page_budget::PageBudget;
 pub use rules::{Rules, Trap, Unwanted};
 
 use crate::canonical::CanonicalForm;
+use crate::ledger::Ledger;
 
 /// Crawls that one peer takes part in at most; strangers must not make it remember more.
 const MOST_CRAWLS: usize = 1_024;
 
 /// The crawls that this peer takes part in.
 #[derive(Default)]
-pub struct Crawls(RwLock<HashMap<CrawlId, Arc<Crawl>>>);
+pub struct Crawls {
+    crawls: RwLock<HashMap<CrawlId, Arc<Crawl>>>,
+    ledger: Arc<Ledger>,
+}
 
 /// One crawl, as this peer takes part in it.
 pub struct Crawl {
@@ -42,6 +46,14 @@ pub struct Crawl {
 }
 
 impl Crawls {
+    /// None yet; the ledger is told of each.
+    pub fn new(ledger: Arc<Ledger>) -> Self {
+        Self {
+            crawls: RwLock::default(),
+            ledger,
+        }
+    }
+
     /// Takes part in a crawl; `None` if there are too many already.
     pub fn add(&self, definition: CrawlDefinition, form: &CanonicalForm) -> Option<Arc<Crawl>> {
         let id = definition.id();
@@ -53,21 +65,22 @@ impl Crawls {
             budget: PageBudget::new(definition.bounds.max_pages),
             definition,
         });
-        let mut crawls = self.0.write();
+        let mut crawls = self.crawls.write();
         if crawls.len() >= MOST_CRAWLS {
             return None;
         }
+        self.ledger.crawl(&crawl.definition);
         Some(crawls.entry(id).or_insert(crawl).clone())
     }
 
     /// The crawl of this id, if this peer takes part in it.
     pub fn get(&self, id: CrawlId) -> Option<Arc<Crawl>> {
-        self.0.read().get(&id).cloned()
+        self.crawls.read().get(&id).cloned()
     }
 
     /// Whether every crawl has fetched as many pages as it may.
     pub fn all_spent(&self) -> bool {
-        let crawls = self.0.read();
+        let crawls = self.crawls.read();
         !crawls.is_empty() && crawls.values().all(|crawl| crawl.budget.is_spent())
     }
 }

@@ -33,6 +33,12 @@ impl PageBudget {
         }
     }
 
+    /// An earlier run has completed so many pages.
+    pub fn resume(&self, pages: u64) {
+        self.counts.reserved.fetch_add(pages, SeqCst);
+        self.counts.complete.fetch_add(pages, SeqCst);
+    }
+
     /// A place for one more page, if there is one now.
     pub fn reserve(&self) -> Option<Reservation> {
         let more = |count| (count < self.most).then_some(count + 1);

@@ -8,6 +8,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use super::Site;
 use crate::clock::Millis;
 use crate::counters::ErrorKind;
+use crate::distribution::Key;
 use crate::downloader::Kept;
 
 /// Where a site stands. Every change happens under the site's lock.
@@ -49,8 +50,13 @@ pub struct SiteCell {
 
 /// What the site's lock protects.
 pub struct SiteState {
+    /// The hash of the host's name.
+    pub key: Key,
     /// The record.
     pub site: Site,
+    /// Whether the record holds all that is known: what is on disk of an earlier time is
+    /// brought when it is needed.
+    pub is_whole: bool,
     /// Where it stands.
     pub phase: Phase,
     /// Where its name leads; none before the first look-up.
@@ -59,21 +65,26 @@ pub struct SiteState {
     pub connection: Option<Kept>,
     /// How the host failed last, if it has not answered since.
     pub failing: Option<ErrorKind>,
+    /// How often in a row its queue was not to be had from disk.
+    pub disk_waits: u32,
     /// Whether somebody waits to freeze it: no new lease begins.
     pub is_freezing: bool,
 }
 
 impl SiteCell {
     /// A cell around a site.
-    pub fn new(key: u64, site: Site) -> Self {
+    pub fn new(key: Key, site: Site, is_whole: bool) -> Self {
         Self {
-            key,
+            key: key.0,
             state: Mutex::new(SiteState {
+                key,
                 site,
+                is_whole,
                 phase: Phase::Idle,
                 addresses: None,
                 connection: None,
                 failing: None,
+                disk_waits: 0,
                 is_freezing: false,
             }),
             lease_ended: Condvar::new(),

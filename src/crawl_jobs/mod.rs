@@ -28,13 +28,20 @@ use parking_lot::{Condvar, Mutex};
 pub use cell::{Addresses, Phase, SiteCell, SiteState};
 pub use outstanding::{Outstanding, Unfinished};
 pub use ready_order::{Group, ReadyOrder};
-pub use site::{CrawlJob, Site, SiteRecordError, Task, TurnedAway};
+pub use site::{CrawlJob, OnDisk, Site, SiteHead, SiteRecordError, Task, TurnedAway, United};
 
 use crate::activity::How;
 use crate::clock::{Clock, Millis};
 use crate::counters::{Counters, ErrorKind};
+use crate::distribution::Key;
+use crate::fingerprint::url_fingerprint;
+use crate::ledger::{Done, Ledger, queued_job};
 use crate::record::UrlRecord;
 use crate::resolver::ResolveQueue;
+use crate::store::StoreError;
+
+/// So much of a site's queue is kept in memory, however little there is.
+const LEAST_IN_MEMORY: usize = 8;
 
 /// A site that a downloader may fetch from; it must be settled.
 #[must_use]
@@ -56,8 +63,13 @@ pub struct CrawlJobs {
     resolve: Arc<ResolveQueue>,
     /// Whether hosts that share a private address share its delay.
     private_per_address: bool,
+    ledger: Arc<Ledger>,
+    /// URLs that may wait in memory; the rest waits on disk, if anything is kept there.
+    memory_urls: AtomicUsize,
     /// URLs that wait in all queues together.
     queued: AtomicUsize,
+    /// Those of them that wait on disk alone.
+    on_disk: AtomicUsize,
     /// URLs taken in and not yet done with.
     pub outstanding: Arc<Outstanding>,
 }
@@ -70,9 +82,20 @@ struct Ready {
     /// all would wake for the same site.
     timekeeper_ms: Option<Millis>,
     is_paused: bool,
+    /// Whether what would be fetched could not be kept.
+    is_stalled: bool,
     /// Whether sites are awaited that others may still be fetching from.
     is_held: bool,
     is_closed: bool,
+}
+
+/// A URL as the ledger knows it once it is done.
+fn done(site: Key, job: &CrawlJob) -> Done {
+    Done {
+        site,
+        number: job.number,
+        fingerprint: url_fingerprint(job.record.url.as_str()),
+    }
 }
 
 /// What the queues are doing, for whoever decides that a crawl is over.
@@ -93,6 +116,7 @@ impl CrawlJobs {
         counters: Arc<Counters>,
         resolve: Arc<ResolveQueue>,
         private_per_address: bool,
+        ledger: Arc<Ledger>,
     ) -> Self {
         Self {
             clock,
@@ -102,7 +126,10 @@ impl CrawlJobs {
             settled: Condvar::new(),
             resolve,
             private_per_address,
+            ledger,
+            memory_urls: AtomicUsize::new(usize::MAX),
             queued: AtomicUsize::new(0),
+            on_disk: AtomicUsize::new(0),
             outstanding: Arc::default(),
         }
     }
@@ -112,27 +139,91 @@ impl CrawlJobs {
         self.queued.load(Relaxed)
     }
 
-    /// Takes a URL into its site's queue.
-    pub fn push(&self, state: &mut SiteState, record: UrlRecord) {
-        self.queued.fetch_add(1, Relaxed);
-        self.outstanding.add(1);
-        state.site.push(record);
+    /// URLs that wait on disk alone.
+    pub fn on_disk(&self) -> usize {
+        self.on_disk.load(Relaxed)
     }
 
-    /// A site's queue has grown (or shrunk, if negative) by a record from elsewhere.
-    pub fn gained(&self, urls: isize) {
-        if urls >= 0 {
-            self.queued.fetch_add(urls as usize, Relaxed);
-            self.outstanding.add(urls as u64);
-        } else {
-            self.queued.fetch_sub(urls.unsigned_abs(), Relaxed);
-            self.outstanding.done(urls.unsigned_abs() as u64);
+    /// So many URLs may wait in memory from now on.
+    pub fn set_memory_urls(&self, urls: usize) {
+        self.memory_urls.store(urls, Relaxed);
+    }
+
+    /// Takes a URL into its site's queue.
+    pub fn push(&self, state: &mut SiteState, record: UrlRecord) {
+        let queued = self.queued.fetch_add(1, Relaxed);
+        self.outstanding.add(1);
+        let in_memory = queued.saturating_sub(self.on_disk.load(Relaxed));
+        let spills = self.ledger.keeps()
+            && in_memory >= self.memory_urls.load(Relaxed)
+            && state.site.queued() >= LEAST_IN_MEMORY;
+        let before = state.site.on_disk();
+        // The site is locked: numbers are given in the order of the ledger.
+        let job = state.site.number(record);
+        self.ledger.queued(state.key, &job);
+        state.site.push(job, spills);
+        self.on_disk
+            .fetch_add(state.site.on_disk() - before, Relaxed);
+    }
+
+    /// A site's queue continues on disk, as an earlier run has left it.
+    pub fn continue_queue(&self, state: &mut SiteState, on_disk: OnDisk, next_number: u64) {
+        self.queued.fetch_add(on_disk.urls, Relaxed);
+        self.on_disk.fetch_add(on_disk.urls, Relaxed);
+        self.outstanding.add(on_disk.urls as u64);
+        state.site.continue_from(on_disk, next_number);
+    }
+
+    /// Brings a part of a site's queue from disk, if there is nothing of it in memory.
+    /// Reads from the disk: the site must not be locked. False if there was something to
+    /// bring and it is not there yet: it is still on its way to the disk.
+    pub fn bring(&self, cell: &SiteCell, most: usize) -> Result<bool, StoreError> {
+        let Some(store) = self.ledger.store() else {
+            return Ok(true);
+        };
+        let Some(asked) = cell.lock().site.missing() else {
+            return Ok(true);
+        };
+        let segment = store.queue_segment(Key(cell.key), asked.from, most)?;
+        let jobs: Vec<_> = segment
+            .iter()
+            .filter_map(|(_, bytes)| queued_job(bytes))
+            .collect();
+        let is_there = !jobs.is_empty();
+        let brought = cell.lock().site.bring(asked, jobs);
+        self.on_disk.fetch_sub(brought, Relaxed);
+        Ok(is_there)
+    }
+
+    /// Brings all of a site's queue from disk, behind what is in memory.
+    pub fn bring_all(&self, cell: &SiteCell) -> Result<(), StoreError> {
+        let Some(store) = self.ledger.store() else {
+            return Ok(());
+        };
+        let asked = cell.lock().site.end_on_disk();
+        if asked.urls == 0 {
+            return Ok(());
         }
+        let segment = store.queue_segment(Key(cell.key), asked.from, usize::MAX)?;
+        let jobs = segment.iter().filter_map(|(_, bytes)| queued_job(bytes));
+        let brought = cell.lock().site.bring(asked, jobs.collect());
+        self.on_disk.fetch_sub(brought, Relaxed);
+        Ok(())
+    }
+
+    /// What waits on disk for this site cannot be had: it is given up.
+    pub fn lose_on_disk(&self, state: &mut SiteState) -> u64 {
+        let lost = state.site.lose_on_disk();
+        self.queued.fetch_sub(lost, Relaxed);
+        self.on_disk.fetch_sub(lost, Relaxed);
+        self.outstanding.done(lost as u64);
+        lost as u64
     }
 
     /// Puts a URL back that was tried in vain.
     pub fn push_again(&self, state: &mut SiteState, job: CrawlJob, unfinished: Unfinished) {
         self.queued.fetch_add(1, Relaxed);
+        self.ledger.queued(state.key, &job);
         unfinished.requeued();
         state.site.push_again(job);
     }
@@ -145,14 +236,23 @@ impl CrawlJobs {
         refuses: impl Fn(&UrlRecord) -> bool,
         mut turned_away: impl FnMut(CrawlJob, TurnedAway),
     ) -> (Task, Option<Unfinished>) {
+        let key = state.key;
         let mut away = 0;
         let task = state
             .site
             .next_task(self.clock.now_ms(), refuses, |job, why| {
                 away += 1;
+                self.ledger.done(done(key, &job), None);
                 turned_away(job, why);
             });
-        let unfinished = matches!(task, Task::Page(_)).then(|| Unfinished::new(&self.outstanding));
+        let unfinished = match &task {
+            Task::Page(job) => Some(Unfinished::new(
+                &self.outstanding,
+                &self.ledger,
+                done(key, job),
+            )),
+            _ => None,
+        };
         self.queued
             .fetch_sub(away + usize::from(unfinished.is_some()), Relaxed);
         self.outstanding.done(away as u64);
@@ -161,9 +261,18 @@ impl CrawlJobs {
 
     /// Empties a site's queue, and is done with what was in it; tells how much that was.
     pub fn drain(&self, state: &mut SiteState) -> u64 {
-        let drained = self.take_out(state);
-        self.outstanding.done(drained);
-        drained
+        let urls = state.site.queued();
+        let on_disk = state.site.on_disk();
+        for job in state.site.drain() {
+            self.ledger.done(done(state.key, &job), None);
+        }
+        if on_disk > 0 {
+            self.ledger.queue_cleared(state.key);
+        }
+        self.queued.fetch_sub(urls, Relaxed);
+        self.on_disk.fetch_sub(on_disk, Relaxed);
+        self.outstanding.done(urls as u64);
+        urls as u64
     }
 
     /// Empties the queue of a site that leaves; tells how much was in it. That stays
@@ -174,13 +283,23 @@ impl CrawlJobs {
         taken as u64
     }
 
+    /// A URL of a site's queue is known elsewhere: it waits here no more.
+    pub fn known_elsewhere(&self, state: &SiteState, job: &CrawlJob) {
+        self.ledger.done(done(state.key, job), None);
+        self.queued.fetch_sub(1, Relaxed);
+        self.outstanding.done(1);
+    }
+
     /// Drops what waits for one origin of a site, and what will come for it until its
     /// robots rules are asked for again; tells how much that was.
     pub fn drop_origin(&self, state: &mut SiteState, origin: &str) -> u64 {
         let dropped = state.site.drop_origin(origin, self.clock.now_ms());
-        self.queued.fetch_sub(dropped, Relaxed);
-        self.outstanding.done(dropped as u64);
-        dropped as u64
+        for job in &dropped {
+            self.ledger.done(done(state.key, job), None);
+        }
+        self.queued.fetch_sub(dropped.len(), Relaxed);
+        self.outstanding.done(dropped.len() as u64);
+        dropped.len() as u64
     }
 
     /// Gives a site up: one error for the site, and its URLs are counted as given up.
@@ -284,7 +403,7 @@ impl CrawlJobs {
             if ready.is_closed {
                 return None;
             }
-            if ready.is_paused || ready.is_held {
+            if ready.is_paused || ready.is_stalled || ready.is_held {
                 self.changed.wait(&mut ready);
                 continue;
             }
@@ -328,6 +447,11 @@ impl CrawlJobs {
     /// Ends a lease. The site waits again if it has more to fetch; its group rests
     /// until the site's next fetch.
     pub fn settle(&self, lease: Lease, state: &mut SiteState) {
+        if self.ledger.keeps()
+            && let Some(head) = state.site.changed_head()
+        {
+            self.ledger.site(state.site.host(), &head);
+        }
         self.release(lease.group, state.site.pace.next_fetch_ms);
         if state.phase == Phase::Leased {
             state.phase = Phase::Idle;
@@ -350,6 +474,12 @@ impl CrawlJobs {
     /// Stops or resumes handing out sites; what is leased goes on.
     pub fn set_paused(&self, is_paused: bool) {
         self.ready.lock().is_paused = is_paused;
+        self.changed.notify_all();
+    }
+
+    /// Stops or resumes handing out sites because what is fetched could not be kept.
+    pub fn set_stalled(&self, is_stalled: bool) {
+        self.ready.lock().is_stalled = is_stalled;
         self.changed.notify_all();
     }
 

@@ -10,6 +10,9 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::crawl::CrawlId;
+use crate::ledger::{Done, Ledger, PageTotals};
+
 /// Counts URLs that are not done with.
 #[derive(Default)]
 pub struct Outstanding {
@@ -49,24 +52,46 @@ impl Outstanding {
 }
 
 /// A URL that was taken out of its queue and is being worked on: done with when this
-/// is dropped, wherever that happens.
-pub struct Unfinished(Arc<Outstanding>);
+/// is dropped, wherever that happens. The ledger learns of it then.
+pub struct Unfinished {
+    outstanding: Arc<Outstanding>,
+    ledger: Arc<Ledger>,
+    /// `None` once it has gone back into its queue.
+    done: Option<Done>,
+    /// What its page has come to.
+    page: Option<(CrawlId, PageTotals)>,
+}
 
 impl Unfinished {
     /// Takes over one URL that was counted when it was queued.
-    pub fn new(outstanding: &Arc<Outstanding>) -> Self {
-        Self(outstanding.clone())
+    pub fn new(outstanding: &Arc<Outstanding>, ledger: &Arc<Ledger>, done: Done) -> Self {
+        Self {
+            outstanding: outstanding.clone(),
+            ledger: ledger.clone(),
+            done: Some(done),
+            page: None,
+        }
+    }
+
+    /// It has brought a page.
+    pub fn count(&mut self, crawl: CrawlId, totals: PageTotals) {
+        let (_, sum) = self.page.get_or_insert((crawl, PageTotals::default()));
+        sum.add(totals);
     }
 
     /// The URL goes back into a queue: it stays outstanding.
-    pub fn requeued(self) {
-        self.0.add(1);
+    pub fn requeued(mut self) {
+        self.outstanding.add(1);
+        self.done = None;
     }
 }
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        self.0.done(1);
+        if let Some(done) = self.done {
+            self.ledger.done(done, self.page);
+        }
+        self.outstanding.done(1);
     }
 }
 
@@ -74,16 +99,25 @@ impl Drop for Unfinished {
 mod tests {
     use super::*;
 
+    fn unfinished(outstanding: &Arc<Outstanding>) -> Unfinished {
+        let done = Done {
+            site: crate::distribution::Key(1),
+            number: 0,
+            fingerprint: 2,
+        };
+        Unfinished::new(outstanding, &Ledger::nothing(), done)
+    }
+
     #[test]
     fn done_when_the_last_is_dropped() {
         let outstanding = Arc::new(Outstanding::default());
         outstanding.add(2);
-        let first = Unfinished::new(&outstanding);
+        let first = unfinished(&outstanding);
         assert!(!outstanding.wait_for_none(Duration::ZERO));
         first.requeued();
         assert_eq!(outstanding.count(), 2);
         outstanding.done(1);
-        let last = Unfinished::new(&outstanding);
+        let last = unfinished(&outstanding);
         let waiter = {
             let outstanding = outstanding.clone();
             std::thread::spawn(

@@ -3,6 +3,10 @@
 //! Its queue, the URLs seen, robots rules, pace and counters are kept here and nowhere
 //! else, so that a site can be frozen, sent to another peer as bytes, and go on there.
 //! Pure: time comes in as an argument, and nothing here does I/O.
+//!
+//! The queue is numbered. Where state is kept on disk, all of it is there, and the end of
+//! a long queue may be there alone: [`Site::missing`] tells what has to be fetched from
+//! there before the next task can be known.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -14,9 +18,10 @@ use crate::politeness::Pace;
 use crate::record::UrlRecord;
 use crate::robots::Robots;
 use crate::seen_urls::SeenUrls;
+use crate::store::StoreError;
 
 /// The first byte of a frozen site; a form that differs gets another number.
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 /// Robots rules are trusted for so long.
 const ROBOTS_LIFETIME_MS: u64 = 24 * 60 * 60 * 1_000;
 /// Origins (scheme and port) of one host whose robots rules are kept at once.
@@ -29,6 +34,8 @@ pub struct CrawlJob {
     pub record: UrlRecord,
     /// How often it was tried in vain.
     pub attempts: u8,
+    /// Its number in its site's queue.
+    pub number: u64,
 }
 
 /// What is to be done next for a site.
@@ -63,6 +70,14 @@ pub struct Site {
     /// How often the site has changed hands.
     generation: u64,
     queue: VecDeque<CrawlJob>,
+    /// The number of the next URL.
+    next_number: u64,
+    /// What waits behind the queue, on disk alone.
+    #[serde(skip)]
+    on_disk: OnDisk,
+    /// Whether the head has changed since it was last asked for.
+    #[serde(skip)]
+    is_changed: bool,
     /// The URLs ever taken in.
     pub seen: SeenUrls,
     /// How many different queries each path (by fingerprint) has had.
@@ -74,7 +89,26 @@ pub struct Site {
     pub counters: SiteCounters,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+/// The end of a queue that is on disk alone.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OnDisk {
+    /// How many URLs it has.
+    pub urls: usize,
+    /// No number of it is less.
+    pub from: u64,
+}
+
+/// A site without its queue and its seen URLs: what is written when it changes.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct SiteHead {
+    generation: u64,
+    queries: HashMap<u64, u32>,
+    robots: Vec<OriginRobots>,
+    pace: Pace,
+    counters: SiteCounters,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
 struct OriginRobots {
     origin: Box<str>,
     rules: Robots,
@@ -93,6 +127,12 @@ pub enum SiteRecordError {
     /// A URL of another host is in the queue.
     #[error("site record of {0} holds a URL of another host")]
     ForeignUrl(Box<str>),
+    /// What is on disk of it cannot be read.
+    #[error("site record cannot be read back: {0}")]
+    Store(#[from] StoreError),
+    /// A part of its queue is still on its way to the disk.
+    #[error("site record is still being written")]
+    OnItsWay,
     /// This peer has as many sites as it may have.
     #[error("no room for site {0}")]
     NoRoom(Box<str>),
@@ -105,6 +145,9 @@ impl Site {
             host: host.into(),
             generation: 0,
             queue: VecDeque::new(),
+            next_number: 0,
+            on_disk: OnDisk::default(),
+            is_changed: false,
             seen: SeenUrls::default(),
             queries: HashMap::new(),
             robots: Vec::new(),
@@ -123,18 +166,39 @@ impl Site {
         self.generation
     }
 
-    /// URLs that wait.
+    /// URLs that wait, here and on disk.
     pub fn queued(&self) -> usize {
-        self.queue.len()
+        self.queue.len() + self.on_disk.urls
     }
 
-    /// Takes a URL into the queue.
-    pub fn push(&mut self, record: UrlRecord) {
-        self.counters.admitted += 1;
-        self.queue.push_back(CrawlJob {
+    /// URLs that wait on disk alone.
+    pub fn on_disk(&self) -> usize {
+        self.on_disk.urls
+    }
+
+    /// A URL that is about to wait, with the next number.
+    pub fn number(&mut self, record: UrlRecord) -> CrawlJob {
+        let number = self.next_number;
+        self.next_number += 1;
+        CrawlJob {
             record,
             attempts: 0,
-        });
+            number,
+        }
+    }
+
+    /// Takes a URL into the queue. Behind URLs that are on disk alone, and if it
+    /// `spills`, it is kept on disk alone.
+    pub fn push(&mut self, job: CrawlJob, spills: bool) {
+        self.counters.admitted += 1;
+        if spills || self.on_disk.urls > 0 {
+            if self.on_disk.urls == 0 {
+                self.on_disk.from = job.number;
+            }
+            self.on_disk.urls += 1;
+        } else {
+            self.queue.push_back(job);
+        }
     }
 
     /// Puts a URL back to the head of the queue, after it was tried in vain.
@@ -142,9 +206,75 @@ impl Site {
         self.queue.push_front(job);
     }
 
-    /// Takes everything out of the queue.
+    /// The queue continues on disk as an earlier run left it, below `next_number`.
+    pub fn continue_from(&mut self, on_disk: OnDisk, next_number: u64) {
+        self.on_disk = on_disk;
+        self.next_number = self.next_number.max(next_number);
+    }
+
+    /// What has to be brought from disk before the next task can be known.
+    pub fn missing(&self) -> Option<OnDisk> {
+        (self.queue.is_empty() && self.on_disk.urls > 0).then_some(self.on_disk)
+    }
+
+    /// What waits behind the queue, on disk alone.
+    pub fn end_on_disk(&self) -> OnDisk {
+        self.on_disk
+    }
+
+    /// What waits on disk alone is gone; tells how much that was.
+    pub fn lose_on_disk(&mut self) -> usize {
+        std::mem::take(&mut self.on_disk).urls
+    }
+
+    /// Takes in the beginning of what is on disk, from `asked` on: the numbers that
+    /// waited there, in order. Does nothing if somebody else was faster.
+    pub fn bring(&mut self, asked: OnDisk, jobs: Vec<CrawlJob>) -> usize {
+        if self.on_disk.from != asked.from || self.on_disk.urls == 0 {
+            return 0;
+        }
+        let Some(last) = jobs.last() else { return 0 };
+        let brought = jobs.len().min(self.on_disk.urls);
+        self.on_disk.urls -= brought;
+        self.on_disk.from = last.number + 1;
+        self.queue.extend(jobs);
+        brought
+    }
+
+    /// Takes everything out of the queue; what is on disk alone is forgotten here.
     pub fn drain(&mut self) -> VecDeque<CrawlJob> {
+        self.on_disk = OnDisk::default();
         std::mem::take(&mut self.queue)
+    }
+
+    /// The head, if it has changed since it was last asked for.
+    pub fn changed_head(&mut self) -> Option<SiteHead> {
+        std::mem::take(&mut self.is_changed).then(|| self.head())
+    }
+
+    /// The head as it is now.
+    pub fn head(&self) -> SiteHead {
+        SiteHead {
+            generation: self.generation,
+            queries: self.queries.clone(),
+            robots: self.robots.clone(),
+            pace: self.pace.clone(),
+            counters: self.counters.clone(),
+        }
+    }
+
+    /// Takes over the head that an earlier run has left.
+    pub fn set_head(&mut self, head: SiteHead) {
+        self.generation = head.generation;
+        self.queries = head.queries;
+        self.robots = head.robots;
+        self.pace = head.pace;
+        self.counters = head.counters;
+    }
+
+    /// The head has changed: how the host fails, for one.
+    pub fn mark_changed(&mut self) {
+        self.is_changed = true;
     }
 
     /// How many different queries this path has had.
@@ -199,14 +329,18 @@ impl Site {
             rules,
             fetched_ms: now_ms,
         });
+        self.is_changed = true;
     }
 
     /// Drops what waits for an origin, and forbids it for as long as rules are trusted.
-    pub fn drop_origin(&mut self, origin: &str, now_ms: Millis) -> usize {
-        let before = self.queue.len();
-        self.queue.retain(|job| job.record.url.origin() != origin);
+    /// What is on disk alone is turned away by those rules when its turn comes.
+    pub fn drop_origin(&mut self, origin: &str, now_ms: Millis) -> Vec<CrawlJob> {
         self.set_rules(origin, Robots::disallow_all(), now_ms);
-        before - self.queue.len()
+        let (dropped, kept) = std::mem::take(&mut self.queue)
+            .into_iter()
+            .partition(|job| job.record.url.origin() == origin);
+        self.queue = kept;
+        Vec::from_iter::<VecDeque<_>>(dropped)
     }
 
     /// The `Crawl-delay` of an origin, if its rules have one.
@@ -217,33 +351,40 @@ impl Site {
 
     /// Whether a `Crawl-delay` is what makes the delay as long as this.
     pub fn has_crawl_delay(&self, delay_ms: u64) -> bool {
-        let delays = self.robots.iter().filter_map(|one| one.rules.crawl_delay());
-        delay_ms > 0
-            && delays
-                .into_iter()
-                .any(|delay| delay.as_millis() as u64 == delay_ms)
+        let mut delays = self.robots.iter().filter_map(|one| one.rules.crawl_delay());
+        delay_ms > 0 && delays.any(|delay| delay.as_millis() as u64 == delay_ms)
     }
 
-    /// Takes over the record of the same host from other hands. URLs that waited here
-    /// meanwhile stay, unless the record knows them: those are queued there, or done.
-    /// Returns how many URLs the queue has gained, or lost if negative.
-    pub fn unite(&mut self, mut arrived: Self, fingerprint: impl Fn(&UrlRecord) -> u64) -> isize {
-        let before = self.queue.len() as isize;
-        let mut queue = std::mem::take(&mut arrived.queue);
-        let mine = std::mem::take(&mut self.queue).into_iter();
-        queue.extend(mine.filter(|job| !arrived.seen.contains(fingerprint(&job.record))));
-        let mine = std::mem::replace(self, arrived);
-        self.queue = queue;
-        self.generation = self.generation.max(mine.generation);
-        self.seen.union(mine.seen);
-        for (path, count) in mine.queries {
+    /// Takes over the record of the same host from other hands, all but its queue, which
+    /// comes back in order, to be pushed. URLs that waited here meanwhile stay, unless
+    /// the record knows them (those are queued there, or done): these come back as well.
+    pub fn unite(&mut self, mut arrived: Self, fingerprint: impl Fn(&UrlRecord) -> u64) -> United {
+        let is_known = |job: &CrawlJob| arrived.seen.contains(fingerprint(&job.record));
+        let (known, mine) = std::mem::take(&mut self.queue)
+            .into_iter()
+            .partition(is_known);
+        self.queue = mine;
+        self.generation = self.generation.max(arrived.generation);
+        let seen = std::mem::take(&mut self.seen);
+        arrived.seen.union(seen);
+        self.seen = arrived.seen;
+        for (path, count) in arrived.queries {
             *self.queries.entry(path).or_default() += count;
         }
-        self.counters.admitted += mine.counters.admitted;
-        self.counters.fetched += mine.counters.fetched;
-        self.counters.errors += mine.counters.errors;
-        self.pace.next_fetch_ms = self.pace.next_fetch_ms.max(mine.pace.next_fetch_ms);
-        self.queue.len() as isize - before
+        // Pushing what waits there counts it again.
+        let waits = arrived.queue.len() as u64;
+        self.counters.admitted += arrived.counters.admitted.saturating_sub(waits);
+        self.counters.fetched += arrived.counters.fetched;
+        self.counters.errors += arrived.counters.errors;
+        self.robots = arrived.robots;
+        let next_fetch_ms = self.pace.next_fetch_ms.max(arrived.pace.next_fetch_ms);
+        self.pace = arrived.pace;
+        self.pace.next_fetch_ms = next_fetch_ms;
+        self.is_changed = true;
+        United {
+            arrived: arrived.queue,
+            known,
+        }
     }
 
     /// The site as bytes: a form number, then the fields in postcard's encoding.
@@ -268,6 +409,14 @@ impl Site {
         site.generation += 1;
         Ok(site)
     }
+}
+
+/// What is left to do after two records of one site have become one.
+pub struct United {
+    /// The queue that came with the record.
+    pub arrived: VecDeque<CrawlJob>,
+    /// URLs that waited here and are no longer wanted.
+    pub known: VecDeque<CrawlJob>,
 }
 
 /// Why a queued URL is not fetched after all.
@@ -295,6 +444,11 @@ mod tests {
         }
     }
 
+    fn push(site: &mut Site, url: &str) {
+        let job = site.number(record(url));
+        site.push(job, false);
+    }
+
     fn next(site: &mut Site, now_ms: Millis) -> (Task, Vec<String>) {
         let mut away = Vec::new();
         let task = site.next_task(
@@ -313,7 +467,7 @@ mod tests {
             "http://a.example/no/1",
             "https://a.example/2",
         ] {
-            site.push(record(url));
+            push(&mut site, url);
         }
         let (task, _) = next(&mut site, 0);
         assert!(matches!(task, Task::Robots { origin } if origin == "http://a.example"));
@@ -335,7 +489,7 @@ mod tests {
     #[test]
     fn a_frozen_site_is_the_same_in_new_hands() {
         let mut site = Site::new("a.example");
-        site.push(record("http://a.example/1"));
+        push(&mut site, "http://a.example/1");
         site.seen.insert(17);
         site.count_query(4);
         site.pace.failures = 3;
@@ -357,7 +511,7 @@ mod tests {
             Err(SiteRecordError::Damaged(_))
         ));
         let mut site = Site::new("a.example");
-        site.push(record("http://b.example/1"));
+        push(&mut site, "http://b.example/1");
         let bytes = site.freeze().unwrap();
         assert!(matches!(
             Site::thaw(&bytes),

@@ -11,7 +11,7 @@ use peercrawl_overlay::network::StartError;
 use super::web::Web;
 use crate::config::Settings;
 use crate::crawl::CrawlDefinition;
-use crate::engine::{CrawlError, Engine, Surroundings};
+use crate::engine::{CrawlError, Engine, StartError as EngineStartError, Surroundings};
 use crate::joining;
 use crate::report::Report;
 use crate::resolver::NameService;
@@ -42,9 +42,9 @@ pub enum FleetError {
     /// A peer cannot listen, or the like.
     #[error("peer {0}: {1}")]
     Overlay(u8, StartError),
-    /// Threads could not be started.
-    #[error("cannot start threads: {0}")]
-    Threads(#[from] io::Error),
+    /// An engine does not start.
+    #[error(transparent)]
+    Engine(#[from] EngineStartError),
 }
 
 impl Fleet {
@@ -69,6 +69,7 @@ impl Fleet {
                 settings: settings.clone(),
                 overlay,
                 names: Arc::new(WebNames(web.clone())),
+                kept: None,
             })?);
         }
         Ok(Self {

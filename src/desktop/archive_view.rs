@@ -30,7 +30,7 @@ const ENDINGS: [&str; 2] = [COMPLETE, ".cdxj"];
 impl Desk {
     /// Where the archive is.
     pub fn archive_folder(&self) -> Option<PathBuf> {
-        self.data.as_ref().map(|data| data.join("archive"))
+        self.data.as_ref().map(|data| data.archive())
     }
 
     /// Has the archive looked through, if that was not done just now.

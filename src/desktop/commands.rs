@@ -390,9 +390,10 @@ impl Desk {
         {
             self.fail(format!("Starting at login could not be changed: {why}"));
         }
-        let is_other_overlay = before.overlay.kind != now.overlay.kind
-            || before.overlay.allow_supernode != now.overlay.allow_supernode;
-        if is_other_overlay {
+        let starts_again = before.overlay.kind != now.overlay.kind
+            || before.overlay.allow_supernode != now.overlay.allow_supernode
+            || before.archive != now.archive;
+        if starts_again {
             self.start_again();
         }
         let is_other_crawl =

@@ -8,6 +8,7 @@ use peercrawl_overlay::{Overlay, PeerId};
 
 use crate::config::Settings;
 use crate::crawl::CrawlDefinition;
+use crate::data_directory::{DataDirectory, PEER_STATE};
 use crate::demo::fleet::Fleet;
 use crate::demo::web::{Web, WebSpec};
 use crate::engine::{Engine, Surroundings};
@@ -53,7 +54,21 @@ pub enum Crew {
 
 impl Crew {
     /// Starts a peer, and takes part in the crawl of the settings if they name seeds.
-    pub fn peer(settings: Settings, secret: [u8; 32]) -> Result<Self, String> {
+    pub fn peer(settings: Settings, data: Option<&DataDirectory>) -> Result<Self, String> {
+        let mut secret = [0; 32];
+        let mut kept = None;
+        match data {
+            Some(data) => {
+                let opened = data.keep(PEER_STATE, &settings);
+                let opened = opened.map_err(|why| why.to_string())?;
+                for notice in &opened.notices {
+                    tracing::warn!("{notice}");
+                }
+                secret = data.secret();
+                kept = Some(opened);
+            }
+            None => getrandom::fill(&mut secret).map_err(|why| why.to_string())?,
+        }
         let overlay: Arc<dyn Overlay> = match joining::join(&settings, secret) {
             Ok(overlay) => overlay,
             Err(why) => {
@@ -70,6 +85,7 @@ impl Crew {
             settings,
             overlay,
             names: Arc::new(SystemNames),
+            kept,
         };
         let engine = Engine::start(surroundings).map_err(|why| why.to_string())?;
         if !definition.seeds.is_empty() {

@@ -5,7 +5,6 @@
 //! engine, dialogs and long looks into the archive have threads of their own, so that the
 //! desk always answers.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -31,6 +30,7 @@ use super::stage::{Facts, Stage, Wish};
 use super::totals::utc_offset_minutes;
 use crate::clock::Clock;
 use crate::config::{KEYS, Settings};
+use crate::data_directory::DataDirectory;
 use crate::engine::Engine;
 
 /// How often it looks around, and makes a model at most.
@@ -55,9 +55,7 @@ pub struct Desk {
     /// Where changes of them are kept.
     pub file: ConfigFile,
     /// Where everything else is kept; `None` in the demo.
-    pub data: Option<PathBuf>,
-    /// The secret key of this peer.
-    pub secret: [u8; 32],
+    pub data: Option<Arc<DataDirectory>>,
     /// Set if the window is there for a demo.
     pub demo: Option<DemoSpec>,
     /// The latest events.
@@ -178,7 +176,7 @@ impl Desk {
     fn open(&mut self) {
         self.state.clock = Some(Clock::start());
         if let Some(data) = &self.data {
-            let (kept, history) = Keepsake::read(data);
+            let (kept, history) = Keepsake::read(data.path());
             (self.state.kept, self.state.history) = (kept, history);
         }
         if self.demo.is_some() {
@@ -229,7 +227,7 @@ impl Desk {
 
     /// Shows the first page.
     pub fn ask_first(&mut self) {
-        let folder = self.data.as_ref().map(|data| data.join("archive"));
+        let folder = self.archive_folder();
         self.state.first_run = Some(FirstRun {
             has_crawl: self.has_crawl(),
             memory_mb: 250,
@@ -285,20 +283,15 @@ impl Desk {
         self.state.kept.sums.begin();
         self.state.is_running = None;
         self.state.is_demo_told = false;
-        let (config, secret, demo) = (self.engine_settings(), self.secret, self.demo.clone());
+        let (config, data, demo) = (self.config.clone(), self.data.clone(), self.demo.clone());
         let work = move || match demo {
             Some(spec) => Crew::demo(&spec, config),
-            None => Crew::peer(config, secret),
+            None => Crew::peer(config, data.as_deref()),
         };
         match thread::Builder::new().name("starting".into()).spawn(work) {
             Ok(thread) => self.state.engine = EngineStage::Starting(thread),
             Err(why) => self.state.trouble = Some(format!("Cannot start: {why}")),
         }
-    }
-
-    /// The settings that an engine starts with.
-    fn engine_settings(&self) -> Settings {
-        self.config.clone()
     }
 
     /// Ends the engine, in a thread of its own.
@@ -436,7 +429,10 @@ impl Desk {
             wish: self.state.kept.wish,
             stage: self.state.engine.stage(),
             hold: self.hold(),
-            trouble: self.state.trouble.clone(),
+            trouble: self.state.trouble.clone().or_else(|| {
+                let snapshot = engine?.snapshot();
+                snapshot.trouble.clone()
+            }),
             fetching: engine.map_or(0, Engine::fetching),
             outstanding: engine.map_or(0, Engine::outstanding),
             next_ms: engine.and_then(Engine::next_fetch_ms),
@@ -463,7 +459,7 @@ impl Desk {
     /// Writes what is remembered from run to run.
     pub fn keep(&mut self) {
         if let Some(data) = &self.data
-            && let Err(why) = self.state.kept.write(data, &self.state.history)
+            && let Err(why) = self.state.kept.write(data.path(), &self.state.history)
         {
             tracing::warn!("what the window remembers could not be written: {why}");
         }

@@ -56,6 +56,7 @@ pub use link::Link;
 pub use log::EventLog;
 
 use crate::config::Settings;
+use crate::data_directory::DataDirectory;
 use config_file::ConfigFile;
 use desk::{Desk, State};
 use doorbell::Doorbell;
@@ -70,10 +71,8 @@ pub struct Opening {
     pub settings: Settings,
     /// The file that changes are written to; `None` to keep none.
     pub config_file: Option<PathBuf>,
-    /// The data directory, which this process has; `None` to keep nothing.
-    pub data: Option<PathBuf>,
-    /// The secret key of this peer.
-    pub secret: [u8; 32],
+    /// The data directory; `None` to keep nothing.
+    pub data: Option<DataDirectory>,
     /// A join file to open.
     pub join_file: Option<PathBuf>,
     /// Set to show a demo.
@@ -95,14 +94,14 @@ impl Desktop {
     pub fn start(opening: Opening, wake: impl Fn() + Send + 'static) -> io::Result<Self> {
         let (orders, receiver) = bounded(ORDERS);
         let model = Arc::new(ArcSwap::from_pointee(Model::default()));
-        let doorbell = opening.data.as_deref().and_then(|data| hang(data, &orders));
+        let data = opening.data.as_ref();
+        let doorbell = data.and_then(|data| hang(data.path(), &orders));
         let shown = settings::view(&opening.settings, &Default::default());
         let desk = Desk {
             shown,
             config: opening.settings,
             file: ConfigFile::new(opening.config_file),
-            data: opening.data,
-            secret: opening.secret,
+            data: opening.data.map(Arc::new),
             demo: opening.demo,
             log: opening.log,
             orders: orders.clone(),

@@ -119,6 +119,8 @@ pub fn view(config: &config::Settings, shown: &Settings) -> Settings {
             config::Scope::Any => Scope::Any,
         },
         max_depth: config.crawl.max_depth.into(),
+        // A limit of a few bytes is still a limit.
+        disk_gb: u32::try_from(config.archive.limit_bytes.div_ceil(GB)).unwrap_or(u32::MAX),
         ..shown.clone()
     }
 }
@@ -138,6 +140,7 @@ mod tests {
             Setting::OnClose(OnClose::KeepCrawling),
             Setting::Scope(Scope::Domain),
             Setting::MaxDepth(7),
+            Setting::DiskGb(25),
         ];
         let mut config = config::Settings::default();
         let mut shown = view(&config, &Settings::default());

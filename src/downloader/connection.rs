@@ -23,6 +23,7 @@ use ureq::unversioned::transport::{
 use ureq::{Agent, Error};
 
 use super::socket::SocketConnector;
+use super::tape::{Tape, Taped};
 use crate::clock::Millis;
 use crate::config::Settings;
 use crate::crawl_jobs::SiteCell;
@@ -31,6 +32,8 @@ use crate::crawl_jobs::SiteCell;
 pub struct Connection {
     /// The agent that holds it.
     pub agent: Agent,
+    /// What goes over it, above TLS.
+    pub tape: Arc<Tape>,
     /// Whether an answer has come over it, so that the next request may meet a server
     /// that has closed it meanwhile.
     pub was_used: bool,
@@ -73,20 +76,26 @@ impl Dialer {
         };
         Self {
             config,
-            shared: SharedConnector(Arc::new(connector)),
+            shared: Arc::new(connector),
         }
     }
 
     /// Cuts all connections that were opened here.
     pub fn cut_all(&self) {
-        self.shared.0.socket.cut_all();
+        self.shared.socket.cut_all();
     }
 
     /// A connection to a site at these addresses; nothing is opened yet.
     pub fn connection(&self, addresses: Arc<[IpAddr]>) -> Connection {
         let resolver = SiteAddresses(addresses);
+        let tape = Arc::new(Tape::default());
+        let connector = TapedConnector {
+            shared: self.shared.clone(),
+            tape: tape.clone(),
+        };
         Connection {
-            agent: Agent::with_parts(self.config.clone(), self.shared.clone(), resolver),
+            agent: Agent::with_parts(self.config.clone(), connector, resolver),
+            tape,
             was_used: false,
         }
     }
@@ -109,18 +118,26 @@ fn user_agent(settings: &Settings) -> String {
     }
 }
 
-#[derive(Debug, Clone)]
-struct SharedConnector(Arc<SiteConnector>);
+/// The connector that all agents share.
+type SharedConnector = Arc<SiteConnector>;
 
-impl Connector<()> for SharedConnector {
-    type Out = Box<dyn Transport>;
+/// Connects, and puts what goes over the connection on a tape.
+#[derive(Debug)]
+struct TapedConnector {
+    shared: SharedConnector,
+    tape: Arc<Tape>,
+}
+
+impl Connector<()> for TapedConnector {
+    type Out = Taped;
 
     fn connect(
         &self,
         details: &ConnectionDetails,
         chained: Option<()>,
-    ) -> Result<Option<Self::Out>, Error> {
-        self.0.connect(details, chained)
+    ) -> Result<Option<Taped>, Error> {
+        let connected = self.shared.connect(details, chained)?;
+        Ok(connected.map(|(transport, address)| self.tape.over(transport, address)))
     }
 }
 
@@ -141,19 +158,20 @@ impl SiteConnector {
         &self,
         details: &ConnectionDetails,
         chained: Option<()>,
-    ) -> Result<Option<Box<dyn Transport>>, Error> {
+    ) -> Result<Option<(Box<dyn Transport>, IpAddr)>, Error> {
         let Some(socket) = self.socket.connect(details, chained)? else {
             return Ok(None);
         };
+        let address = socket.address();
         if !details.needs_tls() {
-            return Ok(Some(Box::new(socket)));
+            return Ok(Some((Box::new(socket), address)));
         }
         let secured = self.tls.connect(details, Some(socket));
         let secured = secured.map_err(|error| match error {
             Error::Timeout(_) => error,
             other => Error::Other(Box::new(TlsError(other))),
         })?;
-        Ok(secured.map(|transport| Box::new(transport) as Box<dyn Transport>))
+        Ok(secured.map(|transport| (Box::new(transport) as Box<dyn Transport>, address)))
     }
 }
 

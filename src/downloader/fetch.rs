@@ -99,6 +99,7 @@ impl Fetcher {
         let mut response = match connection.agent.get(url).call() {
             Err(error) if connection.was_used && is_stale(&error) => {
                 connection.was_used = false;
+                connection.tape.again();
                 connection.agent.get(url).call()
             }
             result => result,

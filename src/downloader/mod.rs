@@ -10,6 +10,7 @@
 //! - [`robots_fetch`]: how robots rules are had
 //! - [`fetch`]: one request over a site's connection, within bounds
 //! - [`connection`]: a site's kept-alive connection, and how many are kept
+//! - [`tape`]: what goes over it, for the archive
 //! - [`socket`]: TCP below `ureq`, with the address guard at the moment of connecting
 //! - [`decode`]: content encodings undone, within bounds
 
@@ -18,6 +19,7 @@ pub mod decode;
 pub mod fetch;
 pub mod robots_fetch;
 pub mod socket;
+pub mod tape;
 pub mod worker;
 
 pub use connection::{Connection, IdleConnections, Kept};

@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -74,7 +74,7 @@ impl SocketConnector {
         }
     }
 
-    fn socket(&self, stream: TcpStream, details: &ConnectionDetails) -> Socket {
+    fn socket(&self, stream: TcpStream, address: IpAddr, details: &ConnectionDetails) -> Socket {
         let config = details.config;
         let sizes = (config.input_buffer_size(), config.output_buffer_size());
         let stream = Arc::new(stream);
@@ -83,6 +83,7 @@ impl SocketConnector {
         self.open.streams.lock().insert(number, weak);
         Socket {
             stream,
+            address,
             number,
             open: self.open.clone(),
             buffers: LazyBuffers::new(sizes.0, sizes.1),
@@ -106,7 +107,7 @@ impl Connector<()> for SocketConnector {
                 continue;
             }
             match connect_to(address, limit) {
-                Ok(stream) => return Ok(Some(self.socket(stream, details))),
+                Ok(stream) => return Ok(Some(self.socket(stream, address.ip(), details))),
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     return Err(Error::Timeout(details.timeout.reason));
                 }
@@ -130,6 +131,7 @@ fn connect_to(address: SocketAddr, limit: Option<Duration>) -> io::Result<TcpStr
 #[derive(Debug)]
 pub struct Socket {
     stream: Arc<TcpStream>,
+    address: IpAddr,
     number: u64,
     open: Arc<OpenSockets>,
     buffers: LazyBuffers,
@@ -140,6 +142,13 @@ pub struct Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         self.open.streams.lock().remove(&self.number);
+    }
+}
+
+impl Socket {
+    /// Where it leads.
+    pub fn address(&self) -> IpAddr {
+        self.address
     }
 }
 

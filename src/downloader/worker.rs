@@ -10,7 +10,9 @@ use super::connection::{Connection, IdleConnections, Kept};
 use super::decode::{DecodeError, decode};
 use super::fetch::{Answer, BodyLimit, FetchError, Fetcher};
 use super::robots_fetch::{RobotsFetch, RobotsOutcome};
+use super::tape::Recording;
 use crate::activity::{How, Watched, title_of};
+use crate::archive::Truncated;
 use crate::canonical::CanonicalForm;
 use crate::clock::{Clock, Millis};
 use crate::config::Settings;
@@ -22,6 +24,7 @@ use crate::crawl_jobs::{
 };
 use crate::distribution::{Key, Owner};
 use crate::fingerprint::ContentFingerprint;
+use crate::ledger::{Capture, Captures, Ledger, PageTotals};
 use crate::page::{Page, PageRoom};
 use crate::page_duplication::LocalPageDuplication;
 use crate::politeness::{Courtesy, retry_after};
@@ -35,6 +38,15 @@ const BUDGET_PAUSE_MS: u64 = 20;
 
 /// How long a site waits that is another peer's by now.
 const FOREIGN_PAUSE_MS: u64 = 100;
+
+/// URLs that are brought from disk at once.
+const SEGMENT_URLS: usize = 256;
+
+/// How long a site waits whose queue is on its way to the disk.
+const DISK_PAUSE_MS: u64 = 60;
+
+/// After so many waits it is clear that it is not.
+const MOST_DISK_WAITS: u32 = 200;
 
 /// What a downloader works with.
 pub struct Downloader {
@@ -62,6 +74,10 @@ pub struct Downloader {
     pub settings: Arc<Settings>,
     /// What has been done.
     pub counters: Arc<Counters>,
+    /// What is kept of it.
+    pub ledger: Arc<Ledger>,
+    /// Names exchanges that are archived.
+    pub captures: Arc<Captures>,
     /// The time.
     pub clock: Clock,
 }
@@ -92,7 +108,16 @@ impl Downloader {
 
     fn work(&self, lease: Lease) {
         let cell = lease.cell.clone();
+        match self.jobs.bring(&cell, SEGMENT_URLS) {
+            Ok(true) => {}
+            Ok(false) => return self.wait_for_disk(lease),
+            Err(error) => {
+                tracing::error!("a queue cannot be read back: {error}");
+                return self.wait_for_disk(lease);
+            }
+        }
         let mut state = cell.lock();
+        state.disk_waits = 0;
         let now_ms = self.clock.now_ms();
         if !matches!(self.range.view.owner(Key(cell.key)), Owner::Me) {
             // It came in while its owner changed: it is the handover's to move.
@@ -166,6 +191,23 @@ impl Downloader {
         }
     }
 
+    /// What waits for a site is on its way to the disk, and cannot be read yet. If it
+    /// does not come at all, the disk has lost it.
+    fn wait_for_disk(&self, lease: Lease) {
+        let cell = lease.cell.clone();
+        let mut state = cell.lock();
+        if !self.ledger.is_stalled() {
+            state.disk_waits += 1;
+        }
+        if state.disk_waits > MOST_DISK_WAITS {
+            let lost = self.jobs.lose_on_disk(&mut state);
+            tracing::error!("{lost} URLs of {} are not on disk", state.site.host());
+            self.counters.given_up.add(lost);
+        }
+        state.site.pace.next_fetch_ms = self.clock.now_ms() + DISK_PAUSE_MS;
+        self.jobs.settle(lease, &mut state);
+    }
+
     /// Public hosts are visited at the ports of the list only.
     fn refuses_port(&self, record: &UrlRecord, addresses: &Addresses) -> bool {
         addresses.is_public && !self.settings.network.ports.contains(&record.url.port())
@@ -234,6 +276,7 @@ impl Downloader {
         now_ms: Millis,
     ) -> bool {
         let jitter = self.jitter(state);
+        state.site.mark_changed();
         let pace = &mut state.site.pace;
         pace.after_failure(now_ms, asked, jitter, courtesy);
         state.failing = Some(kind);
@@ -253,8 +296,13 @@ impl Downloader {
         let limit = BodyLimit::Whole(self.settings.network.max_body_bytes);
         let url = fetch.job.record.url.as_str();
         let begun = Instant::now();
+        let at_ms = self.clock.now_ms();
+        if self.ledger.archives() {
+            at_hand.connection.tape.start();
+        }
         let result = self.fetcher.get(&mut at_hand.connection, url, limit);
         let took = begun.elapsed();
+        let capture = self.capture(&at_hand.connection, at_ms, result.as_ref().err());
         match result {
             Ok(answer) if matches!(answer.status, 429 | 503) => {
                 let asked = answer.retry_after.as_deref();
@@ -262,11 +310,14 @@ impl Downloader {
                 let kind = status_kind(answer.status);
                 let detail = || format!("{}: asks to wait", answer.status);
                 fetch.watched.end(How::Failed(kind), detail, 0);
-                self.try_again(at_hand, fetch, asked, kind);
+                self.try_again(at_hand, fetch, asked, kind, capture);
             }
             Ok(answer) => {
                 self.settle(at_hand, |state, courtesy, now_ms| {
                     let delay = state.site.crawl_delay(fetch.job.record.url.origin());
+                    if state.site.pace.failures > 0 {
+                        state.site.mark_changed();
+                    }
                     let pace = &mut state.site.pace;
                     pace.after_answer(now_ms, took, delay, courtesy);
                     match answer.status {
@@ -275,7 +326,7 @@ impl Downloader {
                         _ => state.site.counters.errors += 1,
                     }
                 });
-                self.take_answer(fetch, answer);
+                self.take_answer(fetch, answer, capture);
             }
             Err(FetchError::AddressRefused(why)) => {
                 tracing::warn!("{url}: {why}");
@@ -292,6 +343,7 @@ impl Downloader {
                 match kind {
                     // The server answered, and would answer the same again.
                     ErrorKind::TooLarge | ErrorKind::Tls => {
+                        self.archive(&fetch.job, capture);
                         self.counters.error(kind).add(1);
                         self.settle(at_hand, |state, courtesy, now_ms| {
                             state.site.counters.errors += 1;
@@ -299,7 +351,7 @@ impl Downloader {
                             pace.after_answer(now_ms, took, None, courtesy);
                         });
                     }
-                    _ => self.try_again(at_hand, fetch, None, kind),
+                    _ => self.try_again(at_hand, fetch, None, kind, capture),
                 }
             }
         }
@@ -314,14 +366,19 @@ impl Downloader {
         fetch: PageFetch,
         asked: Option<Duration>,
         kind: ErrorKind,
+        capture: Option<Capture>,
     ) {
         let PageFetch {
             mut job,
             unfinished,
             ..
         } = fetch;
+        job.attempts += 1;
+        if job.attempts >= self.settings.politeness.max_attempts {
+            // The archive holds the answer with which a URL was done.
+            self.archive(&job, capture);
+        }
         self.settle(at_hand, |state, courtesy, now_ms| {
-            job.attempts += 1;
             if !self.rest(state, asked, kind, courtesy, now_ms) {
                 self.counters.given_up.add(1);
             } else if job.attempts >= self.settings.politeness.max_attempts {
@@ -356,17 +413,51 @@ impl Downloader {
         self.idle.trim();
     }
 
-    fn take_answer(&self, fetch: PageFetch, answer: Answer) {
+    /// What was heard of a fetch, if it is to be archived and there was an answer.
+    fn capture(
+        &self,
+        connection: &Connection,
+        at_ms: Millis,
+        error: Option<&FetchError>,
+    ) -> Option<Capture> {
+        if !self.ledger.archives() {
+            return None;
+        }
+        let (Recording { request, response }, address) = connection.tape.stop();
+        if response.is_empty() {
+            return None;
+        }
+        let mut capture = self.captures.capture(request, response, at_ms);
+        capture.address = address;
+        capture.truncated = error.map(|error| match error.kind() {
+            Some(ErrorKind::TooLarge) => Truncated::Length,
+            Some(ErrorKind::Timeout) => Truncated::Time,
+            _ => Truncated::Disconnect,
+        });
+        Some(capture)
+    }
+
+    /// Archives an answer that is no page.
+    fn archive(&self, job: &CrawlJob, capture: Option<Capture>) {
+        if let Some(mut capture) = capture {
+            let url = job.record.url.as_str();
+            self.ledger.archive(capture.records(url, None));
+        }
+    }
+
+    fn take_answer(&self, fetch: PageFetch, answer: Answer, capture: Option<Capture>) {
         match answer.status {
-            200..=299 => self.take_page(fetch, answer),
-            300..=399 => self.follow(fetch, answer),
+            200..=299 => self.take_page(fetch, answer, capture),
+            300..=399 => {
+                self.archive(&fetch.job, capture);
+                self.follow(fetch, answer);
+            }
             status => {
+                self.archive(&fetch.job, capture);
                 let kind = status_kind(status);
                 self.counters.error(kind).add(1);
-                let bytes = answer.body.len() as u64;
-                fetch
-                    .watched
-                    .end(How::Failed(kind), || status.to_string(), bytes);
+                let (detail, bytes) = (|| status.to_string(), answer.body.len() as u64);
+                fetch.watched.end(How::Failed(kind), detail, bytes);
             }
         }
     }
@@ -395,7 +486,7 @@ impl Downloader {
         self.range.route(&fetch.crawl, [target]);
     }
 
-    fn take_page(&self, fetch: PageFetch, answer: Answer) {
+    fn take_page(&self, mut fetch: PageFetch, answer: Answer, capture: Option<Capture>) {
         let most = self.settings.network.max_body_bytes;
         let received = answer.body.len() as u64;
         let body = match decode(answer.body, answer.content_encoding.as_deref(), most) {
@@ -407,12 +498,18 @@ impl Downloader {
                     _ => ErrorKind::Other,
                 };
                 self.counters.error(kind).add(1);
-                fetch
-                    .watched
-                    .end(How::Failed(kind), || error.to_string(), received);
+                let detail = || error.to_string();
+                fetch.watched.end(How::Failed(kind), detail, received);
+                self.archive(&fetch.job, capture);
                 return;
             }
         };
+        let totals = PageTotals {
+            pages: 1,
+            bytes: received,
+            ..PageTotals::default()
+        };
+        fetch.unfinished.count(fetch.job.record.crawl, totals);
         let detail = || answer.status.to_string();
         let title = || title_of(&body, answer.content_type.as_deref());
         fetch.watched.page(How::Fetched, detail, received, title);
@@ -426,7 +523,10 @@ impl Downloader {
             fingerprint: ContentFingerprint::of(&body),
             content_type: answer.content_type,
             fetched_ms: self.clock.now_ms(),
-            room: self.room.take(body.len()),
+            room: self
+                .room
+                .take(body.len() + capture.as_ref().map_or(0, Capture::len)),
+            capture,
             record: fetch.job.record,
             unfinished: fetch.unfinished,
             body,

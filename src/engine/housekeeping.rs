@@ -6,12 +6,14 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use crossbeam_channel::RecvTimeoutError;
 
+use super::memory::MemoryBudget;
 use super::{Snapshot, StopSignal};
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::crawl_jobs::CrawlJobs;
 use crate::downloader::IdleConnections;
 use crate::handing_on::Outbox;
+use crate::ledger::Ledger;
 use crate::preprocessor::Preprocessor;
 use crate::report::Report;
 
@@ -30,6 +32,12 @@ pub struct Housekeeper {
     pub outbox: Arc<Outbox>,
     /// Connections that nobody uses at the moment.
     pub idle: Arc<IdleConnections>,
+    /// The memory of all blocks.
+    pub memory: MemoryBudget,
+    /// What is kept, and whether that works.
+    pub ledger: Arc<Ledger>,
+    /// Pages that earlier runs have fetched.
+    pub resumed_pages: u64,
     /// The time.
     pub clock: Clock,
     /// Where snapshots are put.
@@ -40,16 +48,23 @@ pub struct Housekeeper {
 
 impl Housekeeper {
     /// Works until the engine stops.
-    pub fn run(&self) {
+    pub fn run(mut self) {
         while self.stop.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
             self.idle.sweep(self.clock.now_ms());
+            self.memory.keep();
             let activity = self.jobs.activity();
+            let mut report = Report::new(&self.counters, self.memory.limit_bytes());
+            report.resumed_pages = self.resumed_pages;
+            report.set_elapsed(self.clock.elapsed());
             self.snapshot.store(Arc::new(Snapshot {
-                report: Report::new(&self.counters, self.clock.elapsed()),
+                report,
                 queued_urls: self.jobs.queued(),
                 sites_waiting: activity.waiting,
                 sites_fetching: activity.leased,
                 outbox_urls: self.outbox.len(),
+                urls_on_disk: self.jobs.on_disk(),
+                archive_bytes: self.ledger.archive_bytes(),
+                trouble: self.ledger.trouble(),
                 pressure: self.preprocessor.pressure(),
             }));
         }

@@ -10,6 +10,7 @@ use crate::canonical::CanonicalForm;
 use crate::crawl::{CrawlDefinition, Crawls};
 use crate::handing_on::Outbox;
 use crate::handover::Arrivals;
+use crate::ledger::Ledger;
 use crate::message::{Message, SentUrl};
 use crate::page_duplication::RemotePageDuplication;
 use crate::record::UrlRecord;
@@ -29,6 +30,8 @@ pub struct Intake {
     pub crawls: Arc<Crawls>,
     /// The canonical form: what strangers call canonical is checked.
     pub form: Arc<CanonicalForm>,
+    /// Nothing is promised before it is written.
+    pub ledger: Arc<Ledger>,
     /// Sites that are becoming ours.
     pub arrivals: Arc<Arrivals>,
     /// Tells the handover thread that the members have changed.
@@ -142,15 +145,25 @@ impl Intake {
         if !receipt.is_empty()
             && let Ok(bytes) = receipt.encode()
         {
-            // A receipt that is lost makes its sender send again, and us say so again.
-            let _lost = self.overlay.send(from, bytes.into());
+            let overlay = self.overlay.clone();
+            self.ledger.once_written(move || {
+                // A receipt that is lost makes its sender send again, and us say so again.
+                let _lost = overlay.send(from, bytes.into());
+            });
         }
         verdict
     }
 
     fn take_request(&self, from: PeerId, bytes: &[u8], replier: Replier) {
         let answer = match Message::decode(bytes) {
-            Ok(Message::Claims(claims)) => Message::Answers(self.remote.answer(&claims, from)),
+            Ok(Message::Claims(claims)) => {
+                // A claim promises nothing until it is confirmed.
+                let answers = Message::Answers(self.remote.answer(&claims, from));
+                if let Ok(bytes) = answers.encode() {
+                    replier.answer(bytes);
+                }
+                return;
+            }
             Ok(Message::Site(part)) => Message::Taken(self.arrivals.take(from, part)),
             Ok(Message::Welcome) => {
                 self.arrivals.welcomed_by(from);
@@ -160,7 +173,7 @@ impl Intake {
             Err(error) => return tracing::debug!("from {from}: {error}"),
         };
         if let Ok(bytes) = answer.encode() {
-            replier.answer(bytes);
+            self.ledger.once_written(move || replier.answer(bytes));
         }
     }
 }

@@ -7,6 +7,7 @@
 //! - `wiring`: how the blocks are connected
 //! - `intake`: the threads that take in what other peers send
 //! - `housekeeping`: snapshots, idle connections, overflow
+//! - `memory`: what goes to disk when there is too much of it
 //! - `members`: what peers say about themselves, and who owns what by it
 //! - [`snapshot`]: what there is to look at
 //! - [`tables`]: what there is to look at in large tables
@@ -14,6 +15,7 @@
 mod housekeeping;
 mod intake;
 mod members;
+mod memory;
 pub mod snapshot;
 pub mod tables;
 mod wiring;
@@ -39,10 +41,12 @@ use crate::crawl_jobs::{CrawlJobs, Phase, SiteRecordError};
 use crate::distribution::Ownership;
 use crate::downloader::connection::Dialer;
 use crate::handing_on::Outbox;
+use crate::ledger::{Kept, Ledger};
 use crate::preprocessor::{Preprocessor, Pressure};
 use crate::record::UrlRecord;
 use crate::report::Report;
 use crate::resolver::{NameService, ResolveQueue};
+use crate::store::StoreError;
 use crate::url_range_validator::UrlRangeValidator;
 
 /// Tells threads to end: receiving from it fails once the engine stops.
@@ -59,6 +63,20 @@ pub struct Surroundings {
     pub overlay: Arc<dyn Overlay>,
     /// Who knows where host names lead.
     pub names: Arc<dyn NameService>,
+    /// A data directory, if what is done is to be kept; what an earlier run has left in
+    /// it goes on.
+    pub kept: Option<Kept>,
+}
+
+/// Why an engine does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The system has no threads to give.
+    #[error("cannot start the engine's threads: {0}")]
+    Threads(#[from] std::io::Error),
+    /// What an earlier run has left cannot be read.
+    #[error("cannot go on where the last run ended: {0}")]
+    Store(#[from] StoreError),
 }
 
 /// One running peer.
@@ -76,9 +94,15 @@ pub struct Engine {
     overlay: Arc<dyn Overlay>,
     dialer: Dialer,
     snapshot: Arc<ArcSwap<Snapshot>>,
+    ledger: Arc<Ledger>,
+    /// Pages that earlier runs have fetched.
+    resumed_pages: u64,
     /// Dropped to tell the threads to end.
     stop: Option<Sender<Infallible>>,
     threads: Vec<JoinHandle<()>>,
+    /// The same for the thread that writes.
+    stop_keeper: Option<Sender<Infallible>>,
+    keeper: Vec<JoinHandle<()>>,
 }
 
 /// Why a crawl did not begin.
@@ -108,7 +132,7 @@ pub enum Ending {
 
 impl Engine {
     /// Builds the blocks and starts their threads.
-    pub fn start(surroundings: Surroundings) -> std::io::Result<Self> {
+    pub fn start(surroundings: Surroundings) -> Result<Self, StartError> {
         wiring::start(surroundings)
     }
 
@@ -235,6 +259,11 @@ impl Engine {
         self.preprocessor.thaw(bytes)
     }
 
+    /// So many URLs may wait in memory; the rest waits on disk, if anything is kept.
+    pub fn set_memory_urls(&self, urls: usize) {
+        self.jobs.set_memory_urls(urls);
+    }
+
     /// How full the queues are, as admission sees it.
     pub fn pressure(&self) -> Pressure {
         self.preprocessor.pressure()
@@ -251,7 +280,15 @@ impl Engine {
 
     /// What has been done so far.
     pub fn report(&self) -> Report {
-        Report::new(&self.counters, self.clock.elapsed())
+        let mut report = Report::new(&self.counters, self.settings.memory.limit_bytes);
+        report.resumed_pages = self.resumed_pages;
+        report.set_elapsed(self.clock.elapsed());
+        report
+    }
+
+    /// What is kept, and whether that works.
+    pub fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
     }
 
     /// What there is to look at, at most a quarter of a second old.
@@ -279,14 +316,36 @@ impl Engine {
             self.jobs.wait_for_settle(POLL);
         }
         self.dialer.cut_all();
+        self.write_down(Instant::now() + GRACE);
         self.overlay.leave();
         self.stop = None;
         self.outbox.close();
         for thread in self.threads.drain(..) {
-            if thread.join().is_err() {
-                tracing::error!("a thread of the engine panicked");
+            join(thread);
+        }
+    }
+
+    /// Lets pages that were fetched come to their end, and writes everything down.
+    fn write_down(&mut self, until: Instant) {
+        if self.ledger.keeps() {
+            let waiting = || (self.jobs.queued() + self.outbox.len()) as u64;
+            while self.jobs.outstanding.count() > waiting() && Instant::now() < until {
+                std::thread::sleep(POLL);
+            }
+            for cell in self.preprocessor.sites() {
+                let state = cell.lock();
+                self.ledger.site(state.site.host(), &state.site.head());
             }
         }
+        self.ledger.close();
+        self.stop_keeper = None;
+        self.keeper.drain(..).for_each(join);
+    }
+}
+
+fn join(thread: JoinHandle<()>) {
+    if thread.join().is_err() {
+        tracing::error!("a thread of the engine panicked");
     }
 }
 

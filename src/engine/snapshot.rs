@@ -16,6 +16,12 @@ pub struct Snapshot {
     pub sites_fetching: usize,
     /// URLs that wait for their owners' receipts.
     pub outbox_urls: usize,
+    /// Of the waiting URLs, those that are on disk alone.
+    pub urls_on_disk: usize,
+    /// Disk that the archive takes.
+    pub archive_bytes: u64,
+    /// Why nothing can be kept at present, and the crawl pauses, if that is so.
+    pub trouble: Option<String>,
     /// How full the queues are.
     pub pressure: Pressure,
 }

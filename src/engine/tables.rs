@@ -153,17 +153,12 @@ fn key(state: &SiteState, column: SiteColumn) -> u64 {
     match column {
         SiteColumn::Host => 0,
         SiteColumn::Waiting => site.queued() as u64,
-        SiteColumn::OnDisk => on_disk(state),
+        SiteColumn::OnDisk => site.on_disk() as u64,
         SiteColumn::Next => next_ms(state).unwrap_or(0),
         SiteColumn::Delay => site.pace.delay_ms,
         SiteColumn::Fetched => site.counters.fetched,
         SiteColumn::Errors => site.counters.errors,
     }
-}
-
-/// URLs that wait on disk alone.
-fn on_disk(_state: &SiteState) -> u64 {
-    0
 }
 
 fn next_ms(state: &SiteState) -> Option<Millis> {
@@ -176,7 +171,7 @@ fn row(state: &SiteState, usual_ms: u64) -> SiteRow {
     SiteRow {
         host: site.host().to_owned(),
         waiting: site.queued() as u64,
-        on_disk: on_disk(state),
+        on_disk: site.on_disk() as u64,
         next_ms: next_ms(state),
         delay_ms,
         delay_why: match state.phase {

@@ -9,7 +9,8 @@ use crossbeam_channel::bounded;
 
 use super::housekeeping::Housekeeper;
 use super::intake::Intake;
-use super::{Engine, Snapshot, Surroundings, View, members};
+use super::memory::MemoryBudget;
+use super::{Engine, Snapshot, StartError, Surroundings, View, members};
 use crate::canonical::CanonicalForm;
 use crate::clock::Clock;
 use crate::content_processor::ContentProcessor;
@@ -22,6 +23,7 @@ use crate::downloader::{Downloader, Fetcher, IdleConnections};
 use crate::extractor::Extractor;
 use crate::handing_on::{HandOnSender, Outbox};
 use crate::handover::{Arrivals, HandoverSender};
+use crate::ledger::{self, Captures, Keeper, Ledger, Resumed};
 use crate::page::PageRoom;
 use crate::page_duplication::{ClaimSender, LocalPageDuplication, RemotePageDuplication};
 use crate::pending_queue::pending_queue;
@@ -34,17 +36,25 @@ use crate::url_range_validator::UrlRangeValidator;
 const INTAKES: usize = 2;
 
 /// Builds the blocks, from the back of the pipeline to its front, and starts them.
-pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
+pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
     let Surroundings {
         settings,
         overlay,
         names,
+        kept,
     } = surroundings;
     let settings = Arc::new(settings);
     let clock = Clock::start();
     let counters = Arc::new(Counters::default());
     let form = Arc::new(CanonicalForm::new(&settings.crawl.session_ids));
-    let crawls = Arc::new(Crawls::default());
+    let (ledger, hands) = match kept {
+        Some(kept) => {
+            let (ledger, hands) = Ledger::keeping(kept);
+            (ledger, Some(hands))
+        }
+        None => (Ledger::nothing(), None),
+    };
+    let crawls = Arc::new(Crawls::new(ledger.clone()));
     let (stop, stopped) = bounded(0);
 
     overlay.announce(members::announcement(&settings.distribution));
@@ -57,8 +67,9 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
         counters.clone(),
         resolve.clone(),
         settings.politeness.private_per_address,
+        ledger.clone(),
     ));
-    let preprocessor = Preprocessor::new(&settings, jobs.clone(), counters.clone());
+    let preprocessor = Preprocessor::new(&settings, jobs.clone(), counters.clone(), ledger.clone());
     let preprocessor = Arc::new(preprocessor);
 
     // Block 5, and the outbox behind it.
@@ -66,6 +77,7 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
         settings.handing_on.clone(),
         counters.clone(),
         jobs.outstanding.clone(),
+        ledger.clone(),
     ));
     let range = Arc::new(UrlRangeValidator {
         view: view.clone(),
@@ -80,7 +92,7 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
 
     // Blocks 6 to 12: whether a page is new.
     let content_range = ContentRangeValidator(view.clone());
-    let processor = ContentProcessor::new(settings.content.claim_secs, clock);
+    let processor = ContentProcessor::new(settings.content.claim_secs, clock, ledger.clone());
     let (processing, undecided) = processing_queue(settings.queues.pages);
     let (pending, pages) = pending_queue(settings.queues.pages);
     let local = Arc::new(LocalPageDuplication {
@@ -89,11 +101,12 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
         processor: processor.clone(),
         processing,
         pending,
+        ledger: ledger.clone(),
         counters: counters.clone(),
     });
     let remote = Arc::new(RemotePageDuplication {
         range: content_range,
-        processor,
+        processor: processor.clone(),
     });
 
     // Block 3 and what it works with.
@@ -106,7 +119,30 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
     let room = PageRoom::new(settings.queues.pages_bytes);
     let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::default()));
 
+    let resumed_pages = ledger::resume(&Resumed {
+        ledger: &ledger,
+        crawls: &crawls,
+        form: &form,
+        counters: &counters,
+        preprocessor: &preprocessor,
+        outbox: &outbox,
+    })?;
+    let captures = Arc::new(Captures::new(unique_prefix(overlay.me().0, clock.now_ms())));
+
     let mut crew = Crew::default();
+    let (stop_keeper, keeper_stopped) = bounded(0);
+    let mut keeper = Crew::default();
+    if let Some(hands) = hands {
+        let work = Keeper {
+            ledger: ledger.clone(),
+            hands,
+            jobs: jobs.clone(),
+            counters: counters.clone(),
+            clock,
+            stop: keeper_stopped,
+        };
+        keeper.hire("archiver".into(), move || work.run())?;
+    }
     for number in 0..settings.threads.downloaders {
         let downloader = Downloader {
             jobs: jobs.clone(),
@@ -123,6 +159,8 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
             room: room.clone(),
             settings: settings.clone(),
             counters: counters.clone(),
+            ledger: ledger.clone(),
+            captures: captures.clone(),
             clock,
         };
         crew.hire(format!("downloader-{number}"), move || downloader.run())?;
@@ -140,6 +178,8 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
             form: form.clone(),
             agent: settings.politeness.agent.clone(),
             counters: counters.clone(),
+            ledger: ledger.clone(),
+            keeps_links: settings.archive.links,
             stop: stopped.clone(),
         };
         crew.hire(format!("extractor-{number}"), move || extractor.run())?;
@@ -162,6 +202,7 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
             outbox: outbox.clone(),
             crawls: crawls.clone(),
             form: form.clone(),
+            ledger: ledger.clone(),
             arrivals: arrivals.clone(),
             changed: view_changed.clone(),
             stop: stopped.clone(),
@@ -201,6 +242,16 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
         preprocessor: preprocessor.clone(),
         outbox: outbox.clone(),
         idle,
+        memory: MemoryBudget::new(
+            &settings,
+            &jobs,
+            preprocessor.clone(),
+            &processor,
+            ledger.clone(),
+            clock,
+        ),
+        ledger: ledger.clone(),
+        resumed_pages,
         clock,
         snapshot: snapshot.clone(),
         stop: stopped,
@@ -221,9 +272,22 @@ pub fn start(surroundings: Surroundings) -> io::Result<Engine> {
         overlay,
         dialer,
         snapshot,
+        ledger,
+        resumed_pages,
         stop: Some(stop),
         threads: crew.0,
+        stop_keeper: Some(stop_keeper),
+        keeper: keeper.0,
     })
+}
+
+/// Bytes that no other run of any peer has.
+fn unique_prefix(me: [u8; 32], started_ms: u64) -> [u8; 16] {
+    let mut hasher = blake3::Hasher::new_derive_key("peercrawl exchanges of one run 1");
+    hasher.update(&me).update(&started_ms.to_be_bytes());
+    let mut prefix = [0; 16];
+    hasher.finalize_xof().fill(&mut prefix);
+    prefix
 }
 
 /// The threads of an engine, each under its name.

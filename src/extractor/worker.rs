@@ -13,6 +13,7 @@ use crate::canonical::{CanonicalForm, Refusal};
 use crate::counters::Counters;
 use crate::crawl::{Crawls, Trap};
 use crate::engine::StopSignal;
+use crate::ledger::Ledger;
 use crate::page::Page;
 use crate::record::UrlRecord;
 use crate::url_range_validator::UrlRangeValidator;
@@ -31,6 +32,10 @@ pub struct Extractor {
     pub agent: String,
     /// What has been done.
     pub counters: Arc<Counters>,
+    /// Where links go that are archived with their page.
+    pub ledger: Arc<Ledger>,
+    /// Whether they are.
+    pub keeps_links: bool,
     /// Tells when to end.
     pub stop: StopSignal,
 }
@@ -77,7 +82,15 @@ impl Extractor {
             }
             Err(_) => None,
         });
-        self.range.route(&crawl, links);
+        if let (true, Some(capture)) = (self.keeps_links, &page.capture) {
+            let links: Vec<UrlRecord> = links.collect();
+            let texts = links.iter().map(|link| link.url.as_str());
+            self.ledger
+                .archive(capture.links(page.record.url.as_str(), texts));
+            self.range.route(&crawl, links);
+        } else {
+            self.range.route(&crawl, links);
+        }
         self.counters.discovered.add(discovered);
     }
 }

@@ -11,7 +11,11 @@ use crate::clock::Millis;
 use crate::config;
 use crate::counters::Counters;
 use crate::crawl_jobs::Outstanding;
+use crate::distribution::Key;
+use crate::fingerprint::url_fingerprint;
+use crate::ledger::Ledger;
 use crate::preprocessor::Candidate;
+use crate::record::UrlRecord;
 use crate::seen_urls::SeenUrls;
 
 /// See the module. Bounded: whoever finds it full waits a while for room, and is then
@@ -25,6 +29,7 @@ pub struct Outbox {
     filled: (Sender<()>, Receiver<()>),
     counters: Arc<Counters>,
     outstanding: Arc<Outstanding>,
+    ledger: Arc<Ledger>,
 }
 
 #[derive(Default)]
@@ -57,6 +62,7 @@ impl Outbox {
         settings: config::HandingOn,
         counters: Arc<Counters>,
         outstanding: Arc<Outstanding>,
+        ledger: Arc<Ledger>,
     ) -> Self {
         Self {
             settings,
@@ -65,7 +71,30 @@ impl Outbox {
             filled: bounded(1),
             counters,
             outstanding,
+            ledger,
         }
+    }
+
+    /// A URL waits here since an earlier run.
+    pub fn restore(&self, number: u64, record: UrlRecord) {
+        let url = Candidate {
+            key: Key::of_host(record.url.host()),
+            fingerprint: url_fingerprint(record.url.as_str()),
+            record,
+        };
+        let mut state = self.state.lock();
+        state.handed_on.insert(url.fingerprint);
+        state.next_number = state.next_number.max(number + 1);
+        let entry = Entry {
+            url,
+            due_ms: 0,
+            was_sent: true,
+        };
+        state.entries.insert(number, entry);
+        drop(state);
+        self.outstanding.add(1);
+        // Full means that the sender knows already.
+        let _known = self.filled.0.try_send(());
     }
 
     /// Puts a URL in, unless it was handed on before. Waits for room as long as a
@@ -87,6 +116,7 @@ impl Outbox {
         state.handed_on.insert(url.fingerprint);
         let number = state.next_number;
         state.next_number += 1;
+        self.ledger.outbox_put(number, &url.record);
         let entry = Entry {
             url,
             due_ms: 0,
@@ -131,28 +161,16 @@ impl Outbox {
         self.state.lock().entries.get(&number).map(|e| at(&e.url))
     }
 
-    /// Takes URLs out: their owner has stored them, or they are ours after all.
-    pub fn remove(&self, numbers: &[u64]) -> Vec<Candidate> {
+    /// The owner has stored these URLs, or they are ours after all: they are done with
+    /// here.
+    pub fn stored(&self, numbers: &[u64]) {
         let mut state = self.state.lock();
-        let removed: Vec<_> = numbers
-            .iter()
-            .filter_map(|number| state.entries.remove(number))
-            .map(|entry| entry.url)
-            .collect();
+        let removed = numbers.iter().filter_map(|n| state.entries.remove(n));
+        let removed = removed.count();
+        self.ledger.outbox_removed(numbers);
         drop(state);
         self.freed.notify_all();
-        removed
-    }
-
-    /// The owner has stored these URLs: they are done with here.
-    pub fn stored(&self, numbers: &[u64]) {
-        let removed = self.remove(numbers).len();
-        self.done_here(removed as u64);
-    }
-
-    /// So many URLs that were taken out are done with here.
-    pub fn done_here(&self, urls: u64) {
-        self.outstanding.done(urls);
+        self.outstanding.done(removed as u64);
     }
 
     /// Whoever waits for room ends.
@@ -167,9 +185,6 @@ mod tests {
     use super::*;
     use crate::canonical::CanonicalForm;
     use crate::crawl::CrawlId;
-    use crate::distribution::Key;
-    use crate::fingerprint::url_fingerprint;
-    use crate::record::UrlRecord;
 
     fn candidate(url: &str) -> Candidate {
         let url = CanonicalForm::new(&[]).parse(url).unwrap();
@@ -187,7 +202,7 @@ mod tests {
     }
 
     fn outbox(settings: config::HandingOn) -> Outbox {
-        Outbox::new(settings, Arc::default(), Arc::default())
+        Outbox::new(settings, Arc::default(), Arc::default(), Ledger::nothing())
     }
 
     #[test]

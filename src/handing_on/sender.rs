@@ -96,13 +96,12 @@ impl HandOnSender {
 
     /// A URL has become ours while it waited.
     fn take_back(&self, number: u64, crawl: CrawlId) {
-        let removed = self.outbox.remove(&[number]);
-        let count = removed.len() as u64;
-        if let Some(crawl) = self.crawls.get(crawl) {
-            let records = removed.into_iter().map(|url| url.record);
-            self.range.route(&crawl, records);
+        let record = self.outbox.look(number, |url| url.record.clone());
+        if let (Some(crawl), Some(record)) = (self.crawls.get(crawl), record) {
+            // Taken in first: it must be somewhere at every moment.
+            self.range.route(&crawl, [record]);
         }
-        self.outbox.done_here(count);
+        self.outbox.stored(&[number]);
     }
 
     fn send(&self, batch: Batch, numbers: &[u64]) {

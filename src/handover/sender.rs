@@ -122,10 +122,9 @@ impl HandoverSender {
 
     /// A site that has become ours again before it could leave.
     fn take_back(&self, site: &Frozen) {
-        if let Err(error) = self.preprocessor.thaw(&site.bytes) {
+        if let Err(error) = self.preprocessor.take_back(site) {
             tracing::error!("cannot take a site back: {error}");
         }
-        self.preprocessor.has_left(site);
     }
 
     fn deliver(&self, owner: PeerId, transfer: u64, bytes: &[u8]) -> bool {

@@ -122,8 +122,11 @@ impl ClaimSender {
         if !kept.is_empty()
             && let Ok(bytes) = Message::Confirmed(kept).encode()
         {
-            // Lost, it costs a duplicate later on: the claim becomes void.
-            let _lost = self.overlay.send(asked.owner, bytes.into());
+            let (overlay, owner) = (self.overlay.clone(), asked.owner);
+            self.local.ledger.once_written(move || {
+                // Lost, it costs a duplicate later on: the claim becomes void.
+                let _lost = overlay.send(owner, bytes.into());
+            });
         }
     }
 }

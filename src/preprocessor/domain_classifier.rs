@@ -41,8 +41,9 @@ impl DomainClassifier {
         })
     }
 
-    /// The site of a host, made if it is new; `None` if there are too many already.
-    pub fn site(&self, host: &str, key: Key) -> Option<Arc<SiteCell>> {
+    /// The site of a host, made if it is new; `None` if there are too many already. A new
+    /// one `is_whole` unless something may be known of it on disk.
+    pub fn site(&self, host: &str, key: Key, is_whole: bool) -> Option<Arc<SiteCell>> {
         let mut shard = self.shard(key).lock();
         if let Some(cell) = shard.get(host) {
             return Some(cell.clone());
@@ -51,7 +52,7 @@ impl DomainClassifier {
             return None;
         }
         self.count.fetch_add(1, Relaxed);
-        let cell = Arc::new(SiteCell::new(key.0, Site::new(host)));
+        let cell = Arc::new(SiteCell::new(key, Site::new(host), is_whole));
         shard.insert(host.into(), cell.clone());
         Some(cell)
     }
@@ -89,7 +90,7 @@ mod tests {
     #[test]
     fn one_host_one_site_and_no_more_than_the_bound() {
         let classifier = DomainClassifier::new(2, &[]);
-        let site = |host: &str| classifier.site(host, Key::of_host(host));
+        let site = |host: &str| classifier.site(host, Key::of_host(host), true);
         let first = site("a.example").unwrap();
         assert!(Arc::ptr_eq(&first, &site("a.example").unwrap()));
         assert!(!Arc::ptr_eq(&first, &site("b.example").unwrap()));

@@ -26,10 +26,15 @@ pub use overflow_controller::{OverflowController, Pressure};
 use crate::config;
 use crate::counters::Counters;
 use crate::crawl::{Crawl, Trap};
-use crate::crawl_jobs::{CrawlJobs, Phase, Site, SiteCell, SiteRecordError, SiteState};
+use crate::crawl_jobs::{
+    CrawlJobs, OnDisk, Phase, Site, SiteCell, SiteHead, SiteRecordError, SiteState, United,
+};
 use crate::distribution::Key;
 use crate::fingerprint::url_fingerprint;
+use crate::ledger::{Ledger, queued_job};
 use crate::record::UrlRecord;
+use crate::seen_urls::SeenUrls;
+use crate::store::StoreError;
 
 /// A URL at the door.
 pub struct Candidate {
@@ -56,6 +61,7 @@ pub enum Admission {
 
 /// A site on its way to another peer.
 pub struct Frozen {
+    host: Box<str>,
     /// Its record.
     pub bytes: Vec<u8>,
     /// URLs in its queue.
@@ -68,19 +74,28 @@ pub struct Preprocessor {
     overflow: OverflowController,
     jobs: Arc<CrawlJobs>,
     settings: config::Queues,
+    max_host_failures: u8,
     counters: Arc<Counters>,
+    ledger: Arc<Ledger>,
 }
 
 impl Preprocessor {
     /// A preprocessor that fills `jobs`.
-    pub fn new(settings: &config::Settings, jobs: Arc<CrawlJobs>, counters: Arc<Counters>) -> Self {
+    pub fn new(
+        settings: &config::Settings,
+        jobs: Arc<CrawlJobs>,
+        counters: Arc<Counters>,
+        ledger: Arc<Ledger>,
+    ) -> Self {
         let blocked = &settings.crawl.blocked_sites;
         Self {
             classifier: DomainClassifier::new(settings.queues.sites, blocked),
             overflow: OverflowController::new(settings.queues.clone(), counters.clone()),
             jobs,
             settings: settings.queues.clone(),
+            max_host_failures: settings.politeness.max_host_failures,
             counters,
+            ledger,
         }
     }
 
@@ -102,16 +117,132 @@ impl Preprocessor {
             self.counters.blocked_list.add(count as u64);
             return;
         }
-        let Some(cell) = self.classifier.site(host, first.key) else {
+        let Some(mut cell) = self.whole_site(host, first.key) else {
             let count = candidates.map(|_| outcome(Admission::NoRoom)).count();
             self.counters.refused_overflow.add(count as u64);
             return;
         };
+        // It may leave between our finding it and our locking it: then there is another.
+        if cell.lock().phase == Phase::Moved
+            && let Some(another) = self.whole_site(host, first.key)
+        {
+            cell = another;
+        }
         let mut state = cell.lock();
         for candidate in candidates {
             outcome(self.admit_one(crawl, &mut state, candidate));
         }
         self.jobs.submit(&cell, &mut state);
+    }
+
+    /// The site of a host with all that is known of it, made if it is new; `None` if
+    /// there are too many already, or if what is on disk of it cannot be read.
+    fn whole_site(&self, host: &str, key: Key) -> Option<Arc<SiteCell>> {
+        let cell = self
+            .classifier
+            .site(host, key, self.ledger.more().is_none())?;
+        match self.make_whole(&cell) {
+            Ok(()) => Some(cell),
+            Err(error) => {
+                tracing::error!("cannot read back what is known of {host}: {error}");
+                None
+            }
+        }
+    }
+
+    /// Brings what is on disk of a site's seen URLs, and its head if this peer has not
+    /// met it in this run. Reads from the disk: the site must not be locked.
+    fn make_whole(&self, cell: &Arc<SiteCell>) -> Result<(), StoreError> {
+        let state = cell.lock();
+        if state.is_whole {
+            return Ok(());
+        }
+        let Some(store) = self.ledger.store() else {
+            return Ok(());
+        };
+        let host = state.site.host().to_owned();
+        let is_new = state.site.counters.admitted == 0;
+        drop(state);
+        let head = if is_new { store.site(&host)? } else { None };
+        let elsewhere = store.seen_elsewhere(&host)?;
+        // Waiting URLs first: one that is done meanwhile is found among the done ones.
+        let waiting = store.queue_segment(Key(cell.key), 0, usize::MAX)?;
+        let done = store.done_of(Key(cell.key))?;
+        let mut state = cell.lock();
+        if state.is_whole {
+            return Ok(());
+        }
+        if let Some(head) = head {
+            self.set_head(&mut state, &head);
+        }
+        if let Some(bytes) = elsewhere {
+            match SeenUrls::from_bytes(&bytes) {
+                Ok(seen) => state.site.seen.union(seen),
+                Err(error) => tracing::error!("what was seen of {host} elsewhere: {error}"),
+            }
+        }
+        for (_, bytes) in waiting {
+            if let Some(job) = queued_job(&bytes) {
+                let fingerprint = url_fingerprint(job.record.url.as_str());
+                state.site.seen.insert(fingerprint);
+            }
+        }
+        for fingerprint in done {
+            state.site.seen.insert(fingerprint);
+        }
+        state.is_whole = true;
+        Ok(())
+    }
+
+    fn set_head(&self, state: &mut SiteState, bytes: &[u8]) {
+        match postcard::from_bytes::<SiteHead>(bytes) {
+            Ok(head) => state.site.set_head(head),
+            Err(error) => {
+                return tracing::error!("the record of {}: {error}", state.site.host());
+            }
+        }
+        if state.site.pace.failures >= self.max_host_failures {
+            state.phase = Phase::GivenUp;
+        }
+    }
+
+    /// A site goes on where an earlier run has left it.
+    pub fn resume(
+        &self,
+        host: &str,
+        key: Key,
+        on_disk: OnDisk,
+        next_number: u64,
+    ) -> Result<(), StoreError> {
+        let Some(cell) = self.classifier.site(host, key, false) else {
+            tracing::error!("no room for {host}: it waits until there is");
+            return Ok(());
+        };
+        let head = match self.ledger.store() {
+            Some(store) => store.site(host)?,
+            None => None,
+        };
+        let mut state = cell.lock();
+        if let Some(head) = head {
+            self.set_head(&mut state, &head);
+        }
+        self.jobs.continue_queue(&mut state, on_disk, next_number);
+        self.jobs.submit(&cell, &mut state);
+        Ok(())
+    }
+
+    /// Takes a site out of memory that nothing waits for: what is known of it is on
+    /// disk. False if it is not idle, or if its record cannot be kept.
+    pub fn put_away(&self, cell: &Arc<SiteCell>) -> bool {
+        let mut state = cell.lock();
+        if state.phase != Phase::Idle || state.site.queued() > 0 || state.is_freezing {
+            return false;
+        }
+        self.ledger.site(state.site.host(), &state.site.head());
+        state.phase = Phase::Moved;
+        self.ledger.set_more();
+        self.classifier.forget(state.site.host());
+        true
     }
 
     fn admit_one(&self, crawl: &Crawl, state: &mut SiteState, url: Candidate) -> Admission {
@@ -170,22 +301,40 @@ impl Preprocessor {
     /// Takes a site out of this peer once no fetch is under way on it; `None` if it is
     /// not here. Its URLs stay outstanding until the record has arrived elsewhere.
     pub fn freeze(&self, host: &str) -> Option<Result<Frozen, SiteRecordError>> {
-        let cell = self.classifier.find(host)?;
+        let key = Key::of_host(host);
+        let cell = match self.classifier.find(host) {
+            Some(cell) => cell,
+            // It may have been put away.
+            None => match self.ledger.more()?.site(host) {
+                Ok(Some(_)) => self.classifier.site(host, key, false)?,
+                Ok(None) => return None,
+                Err(error) => return Some(Err(error.into())),
+            },
+        };
         let mut state = cell.lock();
         if state.phase == Phase::Moved {
             return None;
         }
         state.is_freezing = true;
         cell.wait_for_lease_end(&mut state);
-        let record = state.site.freeze();
+        drop(state);
+        let is_whole = self.make_whole(&cell);
+        let is_whole = is_whole.and_then(|()| self.jobs.bring_all(&cell));
+        let mut state = cell.lock();
+        let record = match is_whole {
+            Ok(()) if state.site.on_disk() > 0 => Err(SiteRecordError::OnItsWay),
+            Ok(()) => state.site.freeze(),
+            Err(error) => Err(error.into()),
+        };
         Some(match record {
             Ok(bytes) => {
                 state.phase = Phase::Moved;
                 state.connection = None;
                 let urls = self.jobs.take_out(&mut state);
-                drop(state);
                 self.classifier.forget(host);
-                Ok(Frozen { bytes, urls })
+                drop(state);
+                let host = host.into();
+                Ok(Frozen { host, bytes, urls })
             }
             Err(error) => {
                 state.is_freezing = false;
@@ -197,7 +346,18 @@ impl Preprocessor {
 
     /// A frozen site has arrived elsewhere: its URLs are done with here.
     pub fn has_left(&self, frozen: &Frozen) {
+        let key = Key::of_host(&frozen.host);
+        self.ledger.site_left(&frozen.host, key);
         self.jobs.outstanding.done(frozen.urls);
+    }
+
+    /// A frozen site is ours again before it could leave.
+    pub fn take_back(&self, frozen: &Frozen) -> Result<(), SiteRecordError> {
+        // Its URLs get new numbers.
+        self.ledger.queue_cleared(Key::of_host(&frozen.host));
+        self.thaw(&frozen.bytes)?;
+        self.jobs.outstanding.done(frozen.urls);
+        Ok(())
     }
 
     /// Takes in a site that another peer froze. What is here of the same host already
@@ -205,13 +365,27 @@ impl Preprocessor {
     pub fn thaw(&self, bytes: &[u8]) -> Result<(), SiteRecordError> {
         let arrived = Site::thaw(bytes)?;
         let key = Key::of_host(arrived.host());
-        let Some(cell) = self.classifier.site(arrived.host(), key) else {
+        let Some(cell) = self.whole_site(arrived.host(), key) else {
             return Err(SiteRecordError::NoRoom(arrived.host().into()));
         };
         let mut state = cell.lock();
+        if self.ledger.keeps() {
+            let seen = arrived.seen.to_bytes();
+            self.ledger.site_arrived(arrived.host(), &seen);
+        }
         let fingerprint = |record: &UrlRecord| url_fingerprint(record.url.as_str());
-        let gained = state.site.unite(arrived, fingerprint);
-        self.jobs.gained(gained);
+        let United { arrived, known } = state.site.unite(arrived, fingerprint);
+        for job in &known {
+            self.jobs.known_elsewhere(&state, job);
+        }
+        for job in arrived {
+            self.jobs.push(&mut state, job.record);
+        }
+        if self.ledger.keeps()
+            && let Some(head) = state.site.changed_head()
+        {
+            self.ledger.site(state.site.host(), &head);
+        }
         self.jobs.submit(&cell, &mut state);
         Ok(())
     }
@@ -237,12 +411,19 @@ mod tests {
         change(&mut settings);
         let counters = Arc::new(Counters::default());
         let resolve = Arc::new(ResolveQueue::default());
-        let jobs = CrawlJobs::new(Clock::start(), counters.clone(), resolve, false);
+        let ledger = Ledger::nothing();
+        let jobs = CrawlJobs::new(
+            Clock::start(),
+            counters.clone(),
+            resolve,
+            false,
+            ledger.clone(),
+        );
         let jobs = Arc::new(jobs);
         let definition = CrawlDefinition::from_settings(&settings.crawl);
         let form = CanonicalForm::new(&[]);
         Door {
-            preprocessor: Preprocessor::new(&settings, jobs.clone(), counters.clone()),
+            preprocessor: Preprocessor::new(&settings, jobs.clone(), counters.clone(), ledger),
             crawl: Crawls::default().add(definition, &form).unwrap(),
             counters,
             jobs,

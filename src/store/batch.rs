@@ -4,6 +4,7 @@ use fjall::{Keyspace, OwnedWriteBatch};
 
 use super::tables::{ARCHIVE, COUNTERS, Tables, pair};
 use crate::archive::Position;
+use crate::crawl::CrawlId;
 use crate::distribution::Key;
 use crate::fingerprint::ContentFingerprint;
 
@@ -17,8 +18,15 @@ pub struct Batch {
 struct Change {
     table: Table,
     key: Box<[u8]>,
-    /// `None` removes the key.
-    value: Option<Box<[u8]>>,
+    to: To,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum To {
+    Value(Box<[u8]>),
+    Nothing,
+    /// Every key that begins with this one goes.
+    NothingBelow,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,8 +34,10 @@ enum Table {
     Done,
     Queue,
     Site,
+    Seen,
     Content,
     Outbox,
+    Crawl,
     Totals,
 }
 
@@ -52,11 +62,6 @@ impl Batch {
         self.put(Table::Done, &pair(site.0, fingerprint), &[]);
     }
 
-    /// The site's record, written in this batch, holds this URL: the note can go.
-    pub fn url_in_record(&mut self, site: Key, fingerprint: u64) {
-        self.remove(Table::Done, &pair(site.0, fingerprint));
-    }
-
     /// A URL waits in the queue of this site.
     pub fn queue_push(&mut self, site: Key, sequence: u64, record: &[u8]) {
         self.put(Table::Queue, &pair(site.0, sequence), record);
@@ -67,14 +72,32 @@ impl Batch {
         self.remove(Table::Queue, &pair(site.0, sequence));
     }
 
-    /// All that is known of a host.
+    /// Nothing waits in the queue of this site any more.
+    pub fn queue_clear(&mut self, site: Key) {
+        self.clear(Table::Queue, site);
+    }
+
+    /// What is known of a host, its queue and its seen URLs apart.
     pub fn site_record(&mut self, host: &str, record: &[u8]) {
         self.put(Table::Site, host.as_bytes(), record);
     }
 
-    /// The host is somebody else's now.
-    pub fn site_remove(&mut self, host: &str) {
+    /// URLs of a host that were seen elsewhere, before it was ours.
+    pub fn seen_elsewhere(&mut self, host: &str, seen: &[u8]) {
+        self.put(Table::Seen, host.as_bytes(), seen);
+    }
+
+    /// The host is somebody else's now, with all that is known of it.
+    pub fn site_remove(&mut self, host: &str, site: Key) {
         self.remove(Table::Site, host.as_bytes());
+        self.remove(Table::Seen, host.as_bytes());
+        self.clear(Table::Queue, site);
+        self.clear(Table::Done, site);
+    }
+
+    /// A crawl that this peer takes part in, and what it has come to.
+    pub fn crawl(&mut self, id: CrawlId, record: &[u8]) {
+        self.put(Table::Crawl, &id.0.to_be_bytes(), record);
     }
 
     /// Where and when a content was seen.
@@ -110,29 +133,45 @@ impl Batch {
     }
 
     fn put(&mut self, table: Table, key: &[u8], value: &[u8]) {
-        self.changes.push(Change {
-            table,
-            key: key.into(),
-            value: Some(value.into()),
-        });
+        self.change(table, key, To::Value(value.into()));
     }
 
     fn remove(&mut self, table: Table, key: &[u8]) {
-        self.changes.push(Change {
-            table,
-            key: key.into(),
-            value: None,
-        });
+        self.change(table, key, To::Nothing);
     }
 
-    pub(super) fn write_to(&self, tables: &Tables, writes: &mut OwnedWriteBatch) {
-        for Change { table, key, value } in &self.changes {
+    fn clear(&mut self, table: Table, site: Key) {
+        self.change(table, &site.0.to_be_bytes(), To::NothingBelow);
+    }
+
+    fn change(&mut self, table: Table, key: &[u8], to: To) {
+        let key = key.into();
+        self.changes.push(Change { table, key, to });
+    }
+
+    pub(super) fn write_to(
+        &self,
+        tables: &Tables,
+        writes: &mut OwnedWriteBatch,
+    ) -> fjall::Result<()> {
+        for (position, Change { table, key, to }) in self.changes.iter().enumerate() {
             let keyspace = table.keyspace(tables);
-            match value {
-                Some(value) => writes.insert(keyspace, &**key, &**value),
-                None => writes.remove(keyspace, &**key),
+            match to {
+                To::Value(value) => writes.insert(keyspace, &**key, &**value),
+                To::Nothing => writes.remove(keyspace, &**key),
+                To::NothingBelow => {
+                    for entry in keyspace.prefix(&**key) {
+                        writes.remove(keyspace, entry.key()?);
+                    }
+                    // What this very batch has put there is not in the table yet.
+                    let earlier = self.changes[..position].iter();
+                    for change in earlier.filter(|c| c.table == *table && c.key.starts_with(key)) {
+                        writes.remove(keyspace, &*change.key);
+                    }
+                }
             }
         }
+        Ok(())
     }
 }
 
@@ -142,8 +181,10 @@ impl Table {
             Self::Done => &tables.done,
             Self::Queue => &tables.queue,
             Self::Site => &tables.site,
+            Self::Seen => &tables.seen,
             Self::Content => &tables.content,
             Self::Outbox => &tables.outbox,
+            Self::Crawl => &tables.crawl,
             Self::Totals => &tables.totals,
         }
     }

@@ -76,6 +76,13 @@ impl DataFolder {
         self.path.join("archive")
     }
 
+    /// Removes the state of this name, which nobody may have open: what it was kept for
+    /// is done.
+    pub fn erase(&self, name: &str) -> Result<(), StoreError> {
+        let path = self.path.join(name);
+        fs::remove_dir_all(&path).map_err(StoreError::io(&path))
+    }
+
     /// The secret key of this peer, which only its owner can read. `fresh` gives one if
     /// there is none yet, or if what is there is no key.
     pub fn identity(

@@ -8,9 +8,9 @@
 //! At start the engine reads everything back ([`Store::for_each_site`] and the like);
 //! a long queue is read segment by segment ([`Store::queue_segment`]).
 //!
-//! What a site's record says of its seen URLs grows old as the crawl goes on. So every
-//! URL that is done is noted for itself, and these notes are removed by the batch that
-//! writes the site's record anew.
+//! A site's record is small and written whenever it changes; its seen URLs are not in it.
+//! A URL that was seen either waits in the queue or is noted as done, one small entry
+//! for each, so that no set of millions is ever written as a whole.
 //!
 //! - `folder` is the data directory; `batch` what is written; `tables` where it goes
 //! - `read` reads it back; `error` says what can go wrong
@@ -50,10 +50,11 @@ struct Opened {
 }
 
 impl Store {
-    /// Opens the state in a data folder. A state that cannot be read is given another
-    /// name and told of, and an empty one takes its place.
-    pub fn open(folder: &DataFolder) -> Result<(Self, Option<SetAside>), StoreError> {
-        let path = folder.path().join("state");
+    /// Opens the state in a data folder, or another beside it under its own name. A state
+    /// that cannot be read is given another name and told of, and an empty one takes its
+    /// place.
+    pub fn open(folder: &DataFolder, name: &str) -> Result<(Self, Option<SetAside>), StoreError> {
+        let path = folder.path().join(name);
         let (open, set_aside) = match Opened::open(&path) {
             Err(StoreError::Damaged(path, why)) => {
                 let set_aside = SetAside::rename(&path, why)?;
@@ -142,7 +143,7 @@ impl Opened {
 
     fn commit(&self, batch: &Batch) -> Result<(), StoreError> {
         let mut writes = self.database.batch().durability(Some(PersistMode::Buffer));
-        batch.write_to(&self.tables, &mut writes);
+        guarded(&self.path, || batch.write_to(&self.tables, &mut writes))?;
         writes.commit().map_err(StoreError::of(&self.path))
     }
 }

@@ -29,7 +29,23 @@ impl Store {
         self.get(|tables| &tables.site, host.as_bytes())
     }
 
-    /// Every URL that is done and not yet in its site's record.
+    /// URLs of a host that were seen before it was ours.
+    pub fn seen_elsewhere(&self, host: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.get(|tables| &tables.seen, host.as_bytes())
+    }
+
+    /// Every crawl that this peer takes part in.
+    pub fn for_each_crawl(&self, mut each: impl FnMut(&[u8])) -> Result<(), StoreError> {
+        self.for_each(
+            |tables| &tables.crawl,
+            |_, value| {
+                each(value);
+                Some(())
+            },
+        )
+    }
+
+    /// Every URL that is done.
     pub fn for_each_done(&self, mut each: impl FnMut(Key, u64)) -> Result<(), StoreError> {
         self.for_each(
             |tables| &tables.done,

@@ -5,8 +5,10 @@
 //! | `done` | site (8), URL fingerprint (8) | nothing |
 //! | `queue` | site (8), sequence (8) | URL record |
 //! | `site` | host name | site record |
+//! | `seen` | host name | URLs seen before the site was ours |
 //! | `content` | content fingerprint (16) | claim |
 //! | `outbox` | sequence (8) | URL record |
+//! | `crawl` | crawl id (8) | definition and totals |
 //! | `totals` | a word | counters, or the archive's position |
 //!
 //! Numbers are big-endian, so that their order is the order of the keys.
@@ -24,8 +26,10 @@ pub(super) struct Tables {
     pub done: Keyspace,
     pub queue: Keyspace,
     pub site: Keyspace,
+    pub seen: Keyspace,
     pub content: Keyspace,
     pub outbox: Keyspace,
+    pub crawl: Keyspace,
     pub totals: Keyspace,
 }
 
@@ -41,8 +45,10 @@ impl Tables {
             done: table("done")?,
             queue: table("queue")?,
             site: table("site")?,
+            seen: table("seen")?,
             content: table("content")?,
             outbox: table("outbox")?,
+            crawl: table("crawl")?,
             totals: table("totals")?,
         })
     }

@@ -12,7 +12,7 @@ use crate::fingerprint::ContentFingerprint;
 
 fn open(folder: &Path) -> (DataFolder, Store) {
     let data = DataFolder::open(folder).unwrap();
-    let (store, set_aside) = Store::open(&data).unwrap();
+    let (store, set_aside) = Store::open(&data, "state").unwrap();
     assert_eq!(set_aside, None);
     (data, store)
 }
@@ -98,8 +98,12 @@ fn what_is_removed_is_gone() {
     let (_data, store) = open(folder.path());
     store.commit(&filled()).unwrap();
     let mut batch = Batch::new();
-    batch.url_in_record(Key(2), 20);
-    batch.site_remove("example.org");
+    batch.site_remove("example.org", Key(2));
+    batch.queue_clear(Key(3));
+    // Cleared with what this very batch has put there, and filled again.
+    batch.queue_push(Key(4), 1, b"gone");
+    batch.queue_clear(Key(4));
+    batch.queue_push(Key(4), 2, b"stays");
     batch.content_remove(ContentFingerprint([5; 16]));
     batch.outbox_remove(2);
     batch.queue_pop(Key(1), 7);
@@ -109,7 +113,12 @@ fn what_is_removed_is_gone() {
     batch.outbox_remove(5);
     batch.outbox_put(5, b"y");
     store.commit(&batch).unwrap();
-    assert_eq!(store.done_of(Key(2)).unwrap(), [u64::MAX]);
+    assert_eq!(store.done_of(Key(1)).unwrap(), [10]);
+    assert_eq!(store.done_of(Key(2)).unwrap(), [] as [u64; 0]);
+    assert_eq!(store.queue_segment(Key(2), 0, 9).unwrap(), []);
+    assert_eq!(store.queue_segment(Key(3), 0, 9).unwrap(), []);
+    let left = store.queue_segment(Key(4), 0, 9).unwrap();
+    assert_eq!(left, [(2, b"stays".to_vec())]);
     assert_eq!(store.site("example.org").unwrap(), None);
     assert_eq!(store.content(ContentFingerprint([5; 16])).unwrap(), None);
     assert_eq!(store.queue_segment(Key(1), 0, 9).unwrap(), []);
@@ -130,7 +139,7 @@ fn a_store_that_cannot_be_read_is_set_aside_and_named() {
         drop((data, store));
         fs::write(folder.path().join("state/keyspaces/1/current"), b"nonsense").unwrap();
         let data = DataFolder::open(folder.path()).unwrap();
-        let (store, set_aside) = Store::open(&data).unwrap();
+        let (store, set_aside) = Store::open(&data, "state").unwrap();
         let set_aside = set_aside.unwrap();
         assert!(
             set_aside.now.ends_with(format!("state.damaged-{round}")),
@@ -209,7 +218,7 @@ fn no_damage_brings_the_program_down() {
             bytes[place] ^= 0x41;
             fs::write(&victim, bytes).unwrap();
             let data = DataFolder::open(folder.path()).unwrap();
-            let (store, set_aside) = Store::open(&data).unwrap();
+            let (store, set_aside) = Store::open(&data, "state").unwrap();
             let store = match read_all(&store) {
                 Ok(read) => {
                     assert!(read <= count, "{number} {place}");

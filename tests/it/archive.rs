@@ -109,7 +109,7 @@ fn an_archive_gives_back_what_servers_sent() {
         let links = ["http://a.example/", "http://b.example/"];
         let unique = number.to_le_bytes();
         prepared.join(builder.links(url, at_ms, exchange.response_id(), &unique, links));
-        writer.append(prepared, at_ms).unwrap();
+        writer.append(&prepared, at_ms).unwrap();
         // The same again from a mirror.
         let mirror = format!("{url}mirror");
         let original = Original {
@@ -121,7 +121,7 @@ fn an_archive_gives_back_what_servers_sent() {
         exchange.url = &mirror;
         exchange.unique = &unique;
         writer
-            .append(builder.exchange(&exchange, Some(&original)), at_ms)
+            .append(&builder.exchange(&exchange, Some(&original)), at_ms)
             .unwrap();
     }
     writer.complete().unwrap();

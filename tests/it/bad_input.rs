@@ -103,6 +103,7 @@ fn crawl(mut settings: Settings, seeds: Vec<String>) -> (Report, Option<Ending>)
         settings,
         overlay: Arc::new(MemoryNetwork::new().join(PeerId([1; 32]))),
         names: Arc::new(SystemNames),
+        kept: None,
     })
     .unwrap();
     engine.begin(definition).unwrap();

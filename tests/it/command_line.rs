@@ -55,6 +55,7 @@ impl Home {
             .args(arguments)
             .env("HOME", &self.0)
             .env("XDG_CONFIG_HOME", self.0.join("config"))
+            .env("XDG_DATA_HOME", self.0.join("data"))
             .env_remove("RUST_LOG")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

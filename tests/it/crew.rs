@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use peercrawl::config::Settings;
+pub use peercrawl::config::Settings;
 use peercrawl::crawl::CrawlDefinition;
 use peercrawl::demo::fleet::WebNames;
 use peercrawl::demo::web::{Web, WebSpec};
@@ -35,6 +35,7 @@ pub fn engine(settings: &Settings, network: &MemoryNetwork, peer: u8, web: &Arc<
         settings: settings.clone(),
         overlay: Arc::new(network.join(PeerId::repeat(peer))),
         names: Arc::new(WebNames(web.clone())),
+        kept: None,
     };
     Engine::start(surroundings).unwrap()
 }

@@ -33,7 +33,7 @@ fn fill(path: &PathBuf) {
 fn the_store_goes_on_when_there_is_room_again() {
     let folder = small_disk().join("store");
     let data = DataFolder::open(&folder).unwrap();
-    let (store, _) = Store::open(&data).unwrap();
+    let (store, _) = Store::open(&data, "state").unwrap();
     let batch = |number: u64| {
         let mut batch = Batch::new();
         // Different bytes each time, or they would be packed to nothing.
@@ -66,7 +66,7 @@ fn the_store_goes_on_when_there_is_room_again() {
     fs::remove_file(filler).unwrap();
     store.commit(&batch(number)).unwrap();
     drop(store);
-    let (store, set_aside) = Store::open(&data).unwrap();
+    let (store, set_aside) = Store::open(&data, "state").unwrap();
     assert_eq!(set_aside, None);
     let mut queued = 0;
     store.for_each_queued(|_, _, _| queued += 1).unwrap();
@@ -102,13 +102,13 @@ fn the_archive_goes_on_when_there_is_room_again() {
         };
         builder.exchange(&exchange, None)
     };
-    writer.append(prepared(0), 0).unwrap();
+    writer.append(&prepared(0), 0).unwrap();
     writer.flush_to_os().unwrap();
     let filler = small_disk().join("filler-archive");
     fill(&filler);
     let mut number = 1;
     let error = loop {
-        match writer.append(prepared(number), 0) {
+        match writer.append(&prepared(number), 0) {
             Ok(_) => number += 1,
             Err(error) => break error,
         }
@@ -118,7 +118,7 @@ fn the_archive_goes_on_when_there_is_room_again() {
     assert!(writer.flush_to_os().is_err(), "still full");
     fs::remove_file(filler).unwrap();
     for number in number..number + 50 {
-        writer.append(prepared(number), 0).unwrap();
+        writer.append(&prepared(number), 0).unwrap();
     }
     writer.complete().unwrap();
     let verified = Reader::new(&folder).verify().unwrap();

@@ -97,7 +97,7 @@ fn writer_that_is_killed() {
         return;
     };
     let data = DataFolder::open(folder).unwrap();
-    let (store, set_aside) = Store::open(&data).unwrap();
+    let (store, set_aside) = Store::open(&data, "state").unwrap();
     assert_eq!(set_aside, None);
     for number in batches_written(&store).. {
         store.commit(&batch(number)).unwrap();
@@ -154,7 +154,7 @@ fn nothing_reported_is_lost_and_nothing_is_half_there_after_kills() {
         let later = Duration::from_micros(random % 4_000);
         let reported = kill_one(folder.path(), 1 + random % 25, later);
         let data = DataFolder::open(folder.path()).unwrap();
-        let (store, set_aside) = Store::open(&data).unwrap();
+        let (store, set_aside) = Store::open(&data, "state").unwrap();
         assert_eq!(set_aside, None);
         let count = batches_written(&store);
         // One batch may have been written and not yet been reported.

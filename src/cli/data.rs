@@ -1,0 +1,55 @@
+//! The data directory that a command line names.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+use peercrawl::data_directory::DataDirectory;
+use peercrawl::store::StoreError;
+
+/// Where results are kept.
+#[derive(Args, Default)]
+pub struct DataArguments {
+    /// The data directory [default: the platform's own place]
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+}
+
+impl DataArguments {
+    /// Where it is, whether or not anything is there.
+    pub fn path(&self) -> anyhow::Result<PathBuf> {
+        let usual = DataDirectory::usual_place;
+        let path = self.data.clone().or_else(usual);
+        path.context("this system has no place for data: name one with --data")
+    }
+
+    /// Takes it into use.
+    pub fn open(&self) -> anyhow::Result<DataDirectory> {
+        let directory = DataDirectory::open(&self.path()?, super::passing_secret()?)?;
+        tell(&directory.notices);
+        Ok(directory)
+    }
+
+    /// The same; `None` if nobody named a directory and another process has the usual
+    /// one: a second crawl should not fail for that.
+    pub fn open_if_free(&self) -> anyhow::Result<Option<DataDirectory>> {
+        match self.open() {
+            Err(error) if self.data.is_none() && is_in_use(&error) => {
+                eprintln!("peercrawl: {error:#}; this crawl keeps nothing");
+                Ok(None)
+            }
+            opened => opened.map(Some),
+        }
+    }
+}
+
+fn is_in_use(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(StoreError::InUse(..)))
+}
+
+/// Says what had to be put right.
+pub fn tell(notices: &[String]) {
+    for notice in notices {
+        eprintln!("peercrawl: {notice}");
+    }
+}

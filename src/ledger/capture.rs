@@ -1,0 +1,124 @@
+//! An exchange with a server, on its way into the archive.
+
+use std::cell::RefCell;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::archive::{
+    Digest, Exchange, Original, Prepared, RecordBuilder, RecordId, Response, Truncated,
+};
+use crate::clock::Millis;
+
+thread_local! {
+    /// Compressing needs buffers, which each thread keeps.
+    static BUILDER: RefCell<RecordBuilder> = RefCell::new(RecordBuilder::new());
+}
+
+/// Gives every exchange bytes that no other has: its records are named by them.
+pub struct Captures {
+    prefix: [u8; 16],
+    next: AtomicU64,
+}
+
+impl Captures {
+    /// Captures of one run of one peer, which `prefix` stands for.
+    pub fn new(prefix: [u8; 16]) -> Self {
+        Self {
+            prefix,
+            next: AtomicU64::new(0),
+        }
+    }
+
+    /// What was heard of one exchange.
+    pub fn capture(&self, request: Vec<u8>, response: Vec<u8>, at_ms: Millis) -> Capture {
+        let mut unique = [0; 24];
+        unique[..16].copy_from_slice(&self.prefix);
+        let number = self.next.fetch_add(1, Relaxed);
+        unique[16..].copy_from_slice(&number.to_be_bytes());
+        Capture {
+            payload_digest: Response::new(&response).payload_digest(),
+            request,
+            response,
+            at_ms,
+            address: None,
+            truncated: None,
+            unique,
+            whole: None,
+        }
+    }
+}
+
+/// See the module.
+pub struct Capture {
+    request: Vec<u8>,
+    /// Once `whole` is there, its head alone.
+    response: Vec<u8>,
+    payload_digest: Digest,
+    at_ms: Millis,
+    /// Where the answer came from.
+    pub address: Option<IpAddr>,
+    /// Why the answer is not whole, if it is not.
+    pub truncated: Option<Truncated>,
+    unique: [u8; 24],
+    /// Its records, made before it was known whether they are wanted.
+    whole: Option<Prepared>,
+}
+
+impl Capture {
+    /// The digest of the body as it was sent.
+    pub fn payload_digest(&self) -> Digest {
+        self.payload_digest
+    }
+
+    /// The memory that it holds.
+    pub fn len(&self) -> usize {
+        let whole = self.whole.as_ref().map_or(0, Prepared::len);
+        self.request.len() + self.response.len() + whole
+    }
+
+    /// Whether nothing was heard.
+    pub fn is_empty(&self) -> bool {
+        self.response.is_empty()
+    }
+
+    /// Makes its records now, on this thread, as if its content were new: whoever waits
+    /// for a verdict keeps the compressed form.
+    pub fn prepare(&mut self, url: &str) {
+        if self.whole.is_none() {
+            self.whole = Some(self.build(url, None));
+            let head = self.response.len() - Response::new(&self.response).payload().len();
+            self.response.truncate(head);
+            self.response.shrink_to_fit();
+        }
+    }
+
+    /// Its records: a revisit if the same payload is known from elsewhere.
+    pub fn records(&mut self, url: &str, original: Option<&Original>) -> Prepared {
+        let is_revisit = original.is_some_and(|o| o.payload_digest == self.payload_digest);
+        match self.whole.take() {
+            Some(whole) if !is_revisit => whole,
+            _ => self.build(url, original),
+        }
+    }
+
+    /// A record with the links of its page.
+    pub fn links<'l>(&self, url: &str, links: impl IntoIterator<Item = &'l str>) -> Prepared {
+        let response = RecordId::derive(&self.unique, "response");
+        BUILDER.with_borrow_mut(|builder| {
+            builder.links(url, self.at_ms, response, &self.unique, links)
+        })
+    }
+
+    fn build(&self, url: &str, original: Option<&Original>) -> Prepared {
+        let exchange = Exchange {
+            url,
+            at_ms: self.at_ms,
+            address: self.address,
+            request: &self.request,
+            response: Response::with_digest(&self.response, self.payload_digest),
+            truncated: self.truncated,
+            unique: &self.unique,
+        };
+        BUILDER.with_borrow_mut(|builder| builder.exchange(&exchange, original))
+    }
+}

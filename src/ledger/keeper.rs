@@ -1,0 +1,313 @@
+//! The thread that writes: everything that touches the archive's files, and every batch.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, select, tick};
+use parking_lot::Mutex;
+
+use super::{CrawlRecord, KeptLedger, Ledger, Letter, Pending};
+use crate::archive::{self, ArchiveError, DiskLimit, Prepared, Writer};
+use crate::clock::Clock;
+use crate::counters::Counters;
+use crate::crawl_jobs::CrawlJobs;
+use crate::engine::StopSignal;
+use crate::store::{Batch, DataFolder, Store, StoreError};
+
+/// A batch reaches the operating system at least this often.
+const PERIOD: Duration = Duration::from_millis(40);
+/// Everything reaches the disk at least this often.
+const SYNC_PERIOD: Duration = Duration::from_millis(1_800);
+/// How soon a write that failed is tried again.
+const RETRY: Duration = Duration::from_millis(500);
+/// Records that wait to be appended at most.
+const MOST_RECORDS: usize = 64;
+
+/// Why a data directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeepError {
+    /// Its state.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Its archive.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+}
+
+/// A data directory, ready for an engine.
+pub struct Kept {
+    folder: Arc<DataFolder>,
+    store: Store,
+    writer: Option<Writer>,
+    /// What had to be put right, in words for people.
+    pub notices: Vec<String>,
+}
+
+impl Kept {
+    /// Opens the state of this name in a data directory and, if pages are to be archived,
+    /// the archive, which `archive` describes.
+    pub fn open(
+        folder: Arc<DataFolder>,
+        name: &str,
+        archive: Option<archive::Settings>,
+    ) -> Result<Self, KeepError> {
+        let mut notices = Vec::new();
+        let (mut store, set_aside) = Store::open(&folder, name)?;
+        notices.extend(set_aside.map(|set_aside| set_aside.to_string()));
+        let position = match store.archive_position() {
+            Ok(position) => position,
+            Err(why @ StoreError::Damaged(..)) => {
+                let set_aside;
+                (store, set_aside) = store.set_aside(&why)?;
+                notices.push(set_aside.to_string());
+                None
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let mut writer = None;
+        if let Some(settings) = archive {
+            let (opened, incidents) = Writer::open(settings, position.as_ref())?;
+            notices.extend(incidents.iter().map(ToString::to_string));
+            writer = Some(opened);
+        }
+        Ok(Self {
+            folder,
+            store,
+            writer,
+            notices,
+        })
+    }
+}
+
+/// What the keeper needs besides the ledger.
+pub struct Hands {
+    /// Nobody else may have it as long as this lives.
+    _folder: Arc<DataFolder>,
+    store: Arc<Store>,
+    writer: Option<Writer>,
+    records: Receiver<Prepared>,
+}
+
+impl Ledger {
+    /// A ledger that is kept, and what its keeper needs.
+    pub fn keeping(kept: Kept) -> (Arc<Self>, Hands) {
+        let (sender, records) = bounded(MOST_RECORDS);
+        let store = Arc::new(kept.store);
+        let ledger = Self {
+            kept: Some(KeptLedger {
+                pending: Mutex::default(),
+                store: store.clone(),
+                records: kept.writer.is_some().then_some(sender),
+                has_more: false.into(),
+                is_stalled: false.into(),
+                is_closed: false.into(),
+                trouble: Mutex::default(),
+                new_limit: Mutex::default(),
+                archive_bytes: kept.writer.as_ref().map_or(0, Writer::used_bytes).into(),
+            }),
+        };
+        let hands = Hands {
+            _folder: kept.folder,
+            store,
+            writer: kept.writer,
+            records,
+        };
+        (Arc::new(ledger), hands)
+    }
+
+    /// Why nothing can be written at present, if that is so.
+    pub fn trouble(&self) -> Option<String> {
+        self.kept.as_ref()?.trouble.lock().clone()
+    }
+
+    /// The archive may have this much disk from now on.
+    pub fn set_archive_limit(&self, limit: DiskLimit) {
+        if let Some(kept) = &self.kept {
+            *kept.new_limit.lock() = Some(limit);
+        }
+    }
+
+    /// Bytes of disk that the archive takes.
+    pub fn archive_bytes(&self) -> u64 {
+        let kept = self.kept.as_ref();
+        kept.map_or(0, |kept| kept.archive_bytes.load(SeqCst))
+    }
+}
+
+/// See the module.
+pub struct Keeper {
+    /// What happened.
+    pub ledger: Arc<Ledger>,
+    /// The files.
+    pub hands: Hands,
+    /// Paused while nothing can be written.
+    pub jobs: Arc<CrawlJobs>,
+    /// Totals that go with each batch.
+    pub counters: Arc<Counters>,
+    /// The time.
+    pub clock: Clock,
+    /// Tells when to end: after everybody else.
+    pub stop: StopSignal,
+}
+
+impl Keeper {
+    /// Works until it is told to stop, and then writes what is left.
+    pub fn run(mut self) {
+        let ticks = tick(PERIOD);
+        let mut synced = Instant::now();
+        loop {
+            select! {
+                recv(self.hands.records) -> prepared => {
+                    if let Ok(prepared) = prepared && !self.append(&prepared) {
+                        return;
+                    }
+                }
+                recv(ticks) -> _ => {
+                    if !self.write() {
+                        return;
+                    }
+                    if synced.elapsed() >= SYNC_PERIOD {
+                        self.sync();
+                        synced = Instant::now();
+                    }
+                }
+                recv(self.stop) -> _ => break,
+            }
+        }
+        if self.write() {
+            self.sync();
+            // Whoever reads archives should find no open file when nobody writes.
+            if let Some(Err(error)) = self.hands.writer.as_mut().map(Writer::complete) {
+                tracing::warn!("the archive's last file stays open: {error}");
+            }
+        }
+    }
+
+    /// Appends records to the archive. False if the engine stops before there is room.
+    fn append(&mut self, prepared: &Prepared) -> bool {
+        let now_ms = self.clock.now_ms();
+        self.until_it_works(|keeper| match &mut keeper.hands.writer {
+            Some(writer) => writer.append(prepared, now_ms).map(|_| ()),
+            None => Ok(()),
+        })
+    }
+
+    /// Writes everything that has happened up to now. False if the engine stops first.
+    fn write(&mut self) -> bool {
+        self.take_new_limit();
+        let Some(kept) = &self.ledger.kept else {
+            return true;
+        };
+        let (mut batch, letters) = take(&mut kept.pending.lock());
+        // What the batch speaks of was given to the archive before: it is appended, or
+        // waits here.
+        for _ in 0..self.hands.records.len() {
+            if let Ok(prepared) = self.hands.records.try_recv()
+                && !self.append(&prepared)
+            {
+                return false;
+            }
+        }
+        let is_flushed = self.until_it_works(|keeper| match &mut keeper.hands.writer {
+            Some(writer) => writer.flush_to_os(),
+            None => Ok(()),
+        });
+        if !is_flushed {
+            return false;
+        }
+        if batch.is_empty() && letters.is_empty() {
+            return true;
+        }
+        if let Some(writer) = &self.hands.writer {
+            if let Some(position) = writer.position() {
+                batch.archive_position(&position);
+            }
+            if let Some(kept) = &self.ledger.kept {
+                kept.archive_bytes.store(writer.used_bytes(), SeqCst);
+            }
+        }
+        match postcard::to_stdvec(&self.counters.values()) {
+            Ok(bytes) => batch.counters(&bytes),
+            Err(error) => tracing::error!("cannot keep the totals: {error}"),
+        }
+        let is_written = self.until_it_works(|keeper| keeper.hands.store.commit(&batch));
+        if is_written {
+            letters.into_iter().for_each(|tell| tell());
+        }
+        is_written
+    }
+
+    /// Brings everything to the disk. What fails here fails again at the next write,
+    /// which says so.
+    fn sync(&mut self) {
+        let archive = self.hands.writer.as_mut().map_or(Ok(()), Writer::sync);
+        let is_synced = match archive {
+            Ok(()) => self.hands.store.sync().map_err(KeepError::from),
+            Err(error) => Err(error.into()),
+        };
+        if let Err(error) = is_synced {
+            tracing::warn!("not on the disk yet: {error}");
+        }
+    }
+
+    /// Tries until it works, while the crawl pauses. False if the engine stops first.
+    fn until_it_works<E: Into<KeepError>>(
+        &mut self,
+        mut act: impl FnMut(&mut Self) -> Result<(), E>,
+    ) -> bool {
+        let mut is_stalled = false;
+        let is_done = loop {
+            match act(self) {
+                Ok(()) => break true,
+                Err(error) => {
+                    let error: KeepError = error.into();
+                    if !is_stalled {
+                        tracing::warn!("the crawl pauses: {error}");
+                        is_stalled = true;
+                        self.set_stalled(Some(error.to_string()));
+                    }
+                    self.take_new_limit();
+                }
+            }
+            if self.stop.recv_timeout(RETRY) != Err(RecvTimeoutError::Timeout) {
+                break false;
+            }
+        };
+        if is_stalled {
+            self.set_stalled(None);
+            tracing::info!("there is room again: the crawl goes on");
+        }
+        is_done
+    }
+
+    fn take_new_limit(&mut self) {
+        if let (Some(kept), Some(writer)) = (&self.ledger.kept, &mut self.hands.writer)
+            && let Some(limit) = kept.new_limit.lock().take()
+        {
+            writer.set_limit(limit);
+        }
+    }
+
+    fn set_stalled(&self, trouble: Option<String>) {
+        self.jobs.set_stalled(trouble.is_some());
+        if let Some(kept) = &self.ledger.kept {
+            kept.is_stalled.store(trouble.is_some(), SeqCst);
+            *kept.trouble.lock() = trouble;
+        }
+    }
+}
+
+/// Takes everything out that waits to be written.
+fn take(pending: &mut Pending) -> (Batch, Vec<Letter>) {
+    let mut batch = std::mem::take(&mut pending.batch);
+    for id in std::mem::take(&mut pending.changed) {
+        let record: Option<&CrawlRecord> = pending.crawls.get(&id);
+        match record.map(postcard::to_stdvec) {
+            Some(Ok(bytes)) => batch.crawl(id, &bytes),
+            Some(Err(error)) => tracing::error!("cannot keep a crawl: {error}"),
+            None => {}
+        }
+    }
+    (batch, std::mem::take(&mut pending.letters))
+}

@@ -1,0 +1,316 @@
+//! The ledger: what happened, in order, on its way to the disk.
+//!
+//! Every block tells the ledger what it did: a URL waits, a URL is done, a site's pace has
+//! changed, a content was seen. The [`Keeper`] thread takes what has come together, at
+//! least every 50 ms, and writes it as one batch, after the archive records that it
+//! speaks of. So what is on disk is always the whole of what happened up to some moment:
+//! a URL is noted as done in the same batch as the links that were found on its page, or
+//! in a later one, and never before its page is in the archive.
+//!
+//! What other peers may rely on (a receipt, a confirmed claim) is told to them only after
+//! the batch that makes it true: see [`Ledger::once_written`]. A peer that keeps nothing has a
+//! ledger that forgets everything at once.
+//!
+//! - `keeper`: the thread that writes
+//! - `capture`: an exchange with a server, on its way into the archive
+//! - `resume`: what an earlier run has left
+
+mod capture;
+mod keeper;
+mod resume;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+
+use crossbeam_channel::Sender;
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+
+pub use capture::{Capture, Captures};
+pub use keeper::{Hands, KeepError, Keeper, Kept};
+pub use resume::{Resumed, resume};
+
+use crate::archive::{DiskLimit, Prepared};
+use crate::crawl::{CrawlDefinition, CrawlId};
+use crate::crawl_jobs::{CrawlJob, SiteHead};
+use crate::distribution::Key;
+use crate::fingerprint::ContentFingerprint;
+use crate::record::UrlRecord;
+use crate::store::{Batch, Store};
+
+/// Letters that wait for a batch at most; whoever is not told asks again.
+const MOST_LETTERS: usize = 10_000;
+
+/// What the pages of a crawl have come to: counted when their URLs are done, so that a
+/// page which is fetched again after a crash is counted once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageTotals {
+    /// Complete pages.
+    pub pages: u64,
+    /// Their bodies, as received.
+    pub bytes: u64,
+    /// Those not seen before.
+    pub new: u64,
+    /// Those seen before.
+    pub duplicate: u64,
+    /// Those of which nobody could say.
+    pub unknown: u64,
+}
+
+impl PageTotals {
+    /// Adds another's.
+    pub fn add(&mut self, other: Self) {
+        self.pages += other.pages;
+        self.bytes += other.bytes;
+        self.new += other.new;
+        self.duplicate += other.duplicate;
+        self.unknown += other.unknown;
+    }
+}
+
+/// A URL that is done, as the ledger knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Done {
+    /// Its site.
+    pub site: Key,
+    /// Its number in the site's queue.
+    pub number: u64,
+    /// Its fingerprint.
+    pub fingerprint: u64,
+}
+
+/// A crawl as it is kept.
+#[derive(Debug, Serialize, Deserialize)]
+struct CrawlRecord {
+    definition: CrawlDefinition,
+    totals: PageTotals,
+}
+
+/// What has come together since the last batch.
+#[derive(Default)]
+struct Pending {
+    batch: Batch,
+    letters: Vec<Letter>,
+    crawls: HashMap<CrawlId, CrawlRecord>,
+    /// Crawls whose totals have changed.
+    changed: Vec<CrawlId>,
+}
+
+/// What is told once a batch is written.
+type Letter = Box<dyn FnOnce() + Send>;
+
+/// See the module.
+#[derive(Default)]
+pub struct Ledger {
+    kept: Option<KeptLedger>,
+}
+
+struct KeptLedger {
+    pending: Mutex<Pending>,
+    store: Arc<Store>,
+    records: Option<Sender<Prepared>>,
+    /// Whether the store may know sites and contents that memory does not.
+    has_more: AtomicBool,
+    /// Whether nothing can be written at present.
+    is_stalled: AtomicBool,
+    is_closed: AtomicBool,
+    /// Why it cannot.
+    trouble: Mutex<Option<String>>,
+    /// A limit that the archive's writer does not know yet.
+    new_limit: Mutex<Option<DiskLimit>>,
+    archive_bytes: AtomicU64,
+}
+
+impl Ledger {
+    /// A ledger that forgets.
+    pub fn nothing() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// Whether anything is kept.
+    pub fn keeps(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// Whether exchanges are to be archived.
+    pub fn archives(&self) -> bool {
+        self.kept
+            .as_ref()
+            .is_some_and(|kept| kept.records.is_some())
+    }
+
+    /// Whether nothing can be written at present: whoever can should wait.
+    pub fn is_stalled(&self) -> bool {
+        let kept = self.kept.as_ref();
+        kept.is_some_and(|kept| kept.is_stalled.load(SeqCst))
+    }
+
+    /// The store, if it may know what memory does not.
+    pub fn more(&self) -> Option<&Store> {
+        let kept = self.kept.as_ref()?;
+        kept.has_more.load(SeqCst).then_some(&*kept.store)
+    }
+
+    /// The store, if there is one.
+    pub fn store(&self) -> Option<&Store> {
+        self.kept.as_ref().map(|kept| &*kept.store)
+    }
+
+    /// From now on the store knows what memory does not.
+    pub fn set_more(&self) {
+        if let Some(kept) = &self.kept {
+            kept.has_more.store(true, SeqCst);
+        }
+    }
+
+    /// Records for the archive. Waits while the disk is slow or full.
+    pub fn archive(&self, prepared: Prepared) {
+        if let Some(records) = self.kept.as_ref().and_then(|kept| kept.records.as_ref()) {
+            // Closed only when the engine has stopped: then its URL is not done either.
+            let _stopped = records.send(prepared);
+        }
+    }
+
+    /// A URL waits in its site's queue, or waits again.
+    pub fn queued(&self, site: Key, job: &CrawlJob) {
+        if !self.keeps() {
+            return;
+        }
+        match postcard::to_stdvec(job) {
+            Ok(bytes) => self.note(|pending| pending.batch.queue_push(site, job.number, &bytes)),
+            Err(error) => tracing::error!("cannot keep {}: {error}", job.record.url),
+        }
+    }
+
+    /// A URL is done, and its page with it if it had one.
+    pub fn done(&self, done: Done, page: Option<(CrawlId, PageTotals)>) {
+        self.note(|pending| {
+            pending.batch.queue_pop(done.site, done.number);
+            pending.batch.url_done(done.site, done.fingerprint);
+            if let Some((crawl, totals)) = page
+                && let Some(record) = pending.crawls.get_mut(&crawl)
+            {
+                record.totals.add(totals);
+                if !pending.changed.contains(&crawl) {
+                    pending.changed.push(crawl);
+                }
+            }
+        });
+    }
+
+    /// Nothing waits in a site's queue any more.
+    pub fn queue_cleared(&self, site: Key) {
+        self.note(|pending| pending.batch.queue_clear(site));
+    }
+
+    /// What is known of a host has changed.
+    pub fn site(&self, host: &str, head: &SiteHead) {
+        if !self.keeps() {
+            return;
+        }
+        match postcard::to_stdvec(head) {
+            Ok(bytes) => self.note(|pending| pending.batch.site_record(host, &bytes)),
+            Err(error) => tracing::error!("cannot keep what is known of {host}: {error}"),
+        }
+    }
+
+    /// A site has come from elsewhere, with what was seen there.
+    pub fn site_arrived(&self, host: &str, seen: &[u8]) {
+        self.note(|pending| pending.batch.seen_elsewhere(host, seen));
+    }
+
+    /// A site has left.
+    pub fn site_left(&self, host: &str, site: Key) {
+        self.note(|pending| pending.batch.site_remove(host, site));
+    }
+
+    /// Where and when a content was seen.
+    pub fn content(&self, fingerprint: ContentFingerprint, record: &[u8]) {
+        self.note(|pending| pending.batch.content(fingerprint, record));
+    }
+
+    /// A URL waits for its owner's receipt.
+    pub fn outbox_put(&self, number: u64, record: &UrlRecord) {
+        if !self.keeps() {
+            return;
+        }
+        match postcard::to_stdvec(record) {
+            Ok(bytes) => self.note(|pending| pending.batch.outbox_put(number, &bytes)),
+            Err(error) => tracing::error!("cannot keep {}: {error}", record.url),
+        }
+    }
+
+    /// URLs wait for their owners' receipts no more.
+    pub fn outbox_removed(&self, numbers: &[u64]) {
+        self.note(|pending| {
+            for &number in numbers {
+                pending.batch.outbox_remove(number);
+            }
+        });
+    }
+
+    /// This peer takes part in a crawl.
+    pub fn crawl(&self, definition: &CrawlDefinition) {
+        let id = definition.id();
+        self.note(|pending| {
+            pending.crawls.entry(id).or_insert_with(|| {
+                pending.changed.push(id);
+                CrawlRecord {
+                    definition: definition.clone(),
+                    totals: PageTotals::default(),
+                }
+            });
+        });
+    }
+
+    /// A crawl that an earlier run took part in.
+    fn resumed(&self, record: CrawlRecord) {
+        self.note(|pending| {
+            pending.crawls.insert(record.definition.id(), record);
+        });
+    }
+
+    /// Does something once everything up to now is written, or at once if nothing is
+    /// kept: tells a peer what must not be untrue after a crash. May be forgotten when
+    /// nothing can be written for long; whoever is not told asks again.
+    pub fn once_written(&self, tell: impl FnOnce() + Send + 'static) {
+        if !self.keeps() {
+            return tell();
+        }
+        self.note(|pending| {
+            if pending.letters.len() < MOST_LETTERS {
+                pending.letters.push(Box::new(tell));
+            }
+        });
+    }
+
+    /// From now on nothing is noted: what ends after this has not ended as far as the
+    /// next run is concerned.
+    pub fn close(&self) {
+        if let Some(kept) = &self.kept {
+            kept.is_closed.store(true, SeqCst);
+        }
+    }
+
+    fn note(&self, change: impl FnOnce(&mut Pending)) {
+        if let Some(kept) = &self.kept {
+            let mut pending = kept.pending.lock();
+            // Under the lock, so that whoever closes and then looks sees it all.
+            if !kept.is_closed.load(SeqCst) {
+                change(&mut pending);
+            }
+        }
+    }
+}
+
+/// A queued URL as it was kept.
+pub fn queued_job(bytes: &[u8]) -> Option<CrawlJob> {
+    match postcard::from_bytes(bytes) {
+        Ok(job) => Some(job),
+        Err(error) => {
+            tracing::error!("a queued URL cannot be read back: {error}");
+            None
+        }
+    }
+}

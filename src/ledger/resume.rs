@@ -1,0 +1,109 @@
+//! What an earlier run has left, and how an engine goes on with it.
+//!
+//! Queues stay on disk: a site is told how long its queue is and where it begins, and
+//! brings it piece by piece. What a site has seen is read when the first new URL comes
+//! for it. So a start takes as long as it takes to walk over the waiting URLs once.
+
+use std::sync::Arc;
+
+use super::{CrawlRecord, Ledger, queued_job};
+use crate::canonical::CanonicalForm;
+use crate::counters::Counters;
+use crate::crawl::Crawls;
+use crate::crawl_jobs::OnDisk;
+use crate::distribution::Key;
+use crate::handing_on::Outbox;
+use crate::preprocessor::Preprocessor;
+use crate::record::UrlRecord;
+use crate::store::{Store, StoreError};
+
+/// The blocks that go on where an earlier run was.
+pub struct Resumed<'a> {
+    /// Where it all comes from.
+    pub ledger: &'a Arc<Ledger>,
+    /// The crawls that this peer takes part in.
+    pub crawls: &'a Crawls,
+    /// The canonical form of seeds.
+    pub form: &'a CanonicalForm,
+    /// What has been done.
+    pub counters: &'a Counters,
+    /// The sites.
+    pub preprocessor: &'a Preprocessor,
+    /// What waits for receipts.
+    pub outbox: &'a Outbox,
+}
+
+/// A queue on disk.
+struct Queue {
+    site: Key,
+    host: String,
+    on_disk: OnDisk,
+    next_number: u64,
+}
+
+/// Reads back what an earlier run has left; tells how many pages it had fetched.
+pub fn resume(blocks: &Resumed<'_>) -> Result<u64, StoreError> {
+    let Some(store) = blocks.ledger.store() else {
+        return Ok(0);
+    };
+    let mut pages = 0;
+    let mut crawls = Vec::new();
+    store.for_each_crawl(|bytes| match postcard::from_bytes(bytes) {
+        Ok(record) => crawls.push(record),
+        Err(error) => tracing::error!("a crawl cannot be read back: {error}"),
+    })?;
+    if crawls.is_empty() {
+        return Ok(0);
+    }
+    blocks.ledger.set_more();
+    if let Some(bytes) = store.counters()? {
+        match postcard::from_bytes(&bytes) {
+            Ok(values) => blocks.counters.restore(&values),
+            Err(error) => tracing::error!("the totals cannot be read back: {error}"),
+        }
+    }
+    for record in crawls {
+        let CrawlRecord { definition, totals } = &record;
+        if let Some(crawl) = blocks.crawls.add(definition.clone(), blocks.form) {
+            crawl.budget.resume(totals.pages);
+        }
+        pages += totals.pages;
+        blocks.counters.restore_pages(*totals);
+        blocks.ledger.resumed(record);
+    }
+    for queue in queues(store)? {
+        blocks
+            .preprocessor
+            .resume(&queue.host, queue.site, queue.on_disk, queue.next_number)?;
+    }
+    store.for_each_in_outbox(
+        |number, bytes| match postcard::from_bytes::<UrlRecord>(bytes) {
+            Ok(record) => blocks.outbox.restore(number, record),
+            Err(error) => tracing::error!("a URL of the outbox cannot be read back: {error}"),
+        },
+    )?;
+    Ok(pages)
+}
+
+/// The queues that are on disk, one for each site.
+fn queues(store: &Store) -> Result<Vec<Queue>, StoreError> {
+    let mut queues: Vec<Queue> = Vec::new();
+    store.for_each_queued(|site, number, bytes| {
+        match queues.last_mut().filter(|queue| queue.site == site) {
+            Some(queue) => {
+                queue.on_disk.urls += 1;
+                queue.next_number = number + 1;
+            }
+            None => queues.extend(queued_job(bytes).map(|job| Queue {
+                site,
+                host: job.record.url.host().to_owned(),
+                on_disk: OnDisk {
+                    urls: 1,
+                    from: number,
+                },
+                next_number: number + 1,
+            })),
+        }
+    })?;
+    Ok(queues)
+}

@@ -1,0 +1,318 @@
+//! What is kept: a crawl that is killed goes on, and the archive holds every page.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use peercrawl::archive::{Reader, Verified};
+use peercrawl::data_directory::{DataDirectory, PEER_STATE};
+use peercrawl::demo::fleet::WebNames;
+use peercrawl::demo::web::{Web, WebSpec};
+use peercrawl::engine::{Ending, Engine, Surroundings};
+use peercrawl_overlay::PeerId;
+use peercrawl_overlay::memory::MemoryNetwork;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::crew::{self, DEADLINE, settings, wait_until, web, whole};
+
+/// Pages that may be on their way through one process: threads and bounded queues.
+const DOWNLOADERS: u64 = 16;
+const PAGES_WAITING: u64 = 16;
+
+/// `peercrawl crawl` on a web, with a data directory.
+struct Crawler<'a> {
+    web: &'a Web,
+    data: &'a Path,
+}
+
+impl Crawler<'_> {
+    fn start(&self) -> Child {
+        Command::new(env!("CARGO_BIN_EXE_peercrawl"))
+            .arg("crawl")
+            .args(self.web.seeds())
+            .args(["--scope", "any", "--allow-private", "--json"])
+            .args(["--set", &format!("threads.downloaders={DOWNLOADERS}")])
+            .args(["--set", &format!("queues.pages={PAGES_WAITING}")])
+            .args(["--set", "politeness.private_backoff_ms=10"])
+            .args(["--set", "archive.file_bytes=4000000"])
+            .arg("--data")
+            .arg(self.data)
+            .env("HOME", self.data)
+            .env_remove("RUST_LOG")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap()
+    }
+
+    /// Runs to the end, and gives the report.
+    fn finish(&self) -> Value {
+        report(&self.start().wait_with_output().unwrap())
+    }
+
+    /// Kills a run after the server has been asked so many times more; false if it
+    /// ended before.
+    fn kill_after(&self, requests: u64) -> bool {
+        let before = self.web.log().requests;
+        let mut child = self.start();
+        let until = Instant::now() + DEADLINE;
+        while self.web.log().requests < before + requests {
+            if child.try_wait().unwrap().is_some() {
+                return false;
+            }
+            assert!(Instant::now() < until, "nothing is fetched");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        true
+    }
+}
+
+fn report(output: &Output) -> Value {
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(text.lines().last().unwrap()).unwrap()
+}
+
+/// The archive is whole, and holds every page that can be reached.
+fn assert_archived(data: &Path, web: &Web) -> Verified {
+    let reader = Reader::new(data.join("archive"));
+    let verified = reader.verify().unwrap();
+    assert_eq!(verified.problems, []);
+    let mut archived = BTreeSet::new();
+    let add = |entry: peercrawl::archive::Entry| {
+        if entry.status == "200" {
+            archived.insert(entry.url);
+        }
+    };
+    reader.list(add).unwrap();
+    let expected: BTreeSet<_> = web.truth().urls().into_iter().collect();
+    let missing: Vec<_> = expected.difference(&archived).take(5).collect();
+    assert!(missing.is_empty(), "not in the archive: {missing:?}");
+    verified
+}
+
+/// Numbers that look random and are the same every time.
+fn draws(mut state: u64) -> impl FnMut(u64) -> u64 {
+    move |below| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) % below
+    }
+}
+
+/// Kills a crawl again and again, lets it end, and holds the result against the web.
+fn survives_kills(kills: u64, spec: WebSpec, most_requests: u64) {
+    let mut draw = draws(spec.seed);
+    let web = web(spec);
+    let data = TempDir::new().unwrap();
+    let crawler = Crawler {
+        web: &web,
+        data: data.path(),
+    };
+    let begun = Instant::now();
+    let mut killed = 0;
+    while killed < kills && crawler.kill_after(1 + draw(most_requests)) {
+        killed += 1;
+    }
+    assert_eq!(killed, kills, "the web is too small for so many kills");
+    let report = crawler.finish();
+    let elapsed = begun.elapsed().as_secs_f64();
+    let (truth, log) = (web.truth(), web.log());
+    assert_eq!(web.unserved(&truth), [""; 0], "missed: {report}");
+    assert_eq!(log.examples, [""; 0], "should not have been asked for");
+    assert_eq!(report["pages"], truth.reachable, "{report}");
+    let (new, duplicate) = (&report["content"]["new"], &report["content"]["duplicate"]);
+    let contents = new.as_u64().unwrap() + duplicate.as_u64().unwrap();
+    assert_eq!(contents, truth.reachable, "{report}");
+    assert_eq!(*new, truth.distinct_contents);
+    // What a kill may cost: 50 ms of pages at the mean rate, and what was in flight.
+    let again = log.fetched_twice;
+    let in_50_ms = (log.served as f64 / elapsed * 0.05).ceil() as u64;
+    let bound = kills * (in_50_ms + DOWNLOADERS + PAGES_WAITING);
+    println!("{kills} kills: {again} pages again, at most {bound}; {elapsed:.1} s");
+    assert!(again <= bound, "{again} pages again, at most {bound}");
+    let verified = assert_archived(data.path(), &web);
+    println!("{verified:?}");
+}
+
+#[test]
+fn a_crawl_that_is_killed_goes_on() {
+    survives_kills(4, WebSpec::new(20, 1_500, 11), 200);
+}
+
+/// Run by `.ci/run` with a time limit of its own.
+#[test]
+#[ignore = "takes minutes"]
+fn fifty_kills_cost_no_page() {
+    survives_kills(50, WebSpec::new(40, 12_000, 12), 300);
+}
+
+#[test]
+fn a_crawl_that_is_told_to_stop_goes_on_with_nothing_twice() {
+    let web = web(WebSpec {
+        oddities: false,
+        ..WebSpec::new(20, 2_000, 5)
+    });
+    let data = TempDir::new().unwrap();
+    let crawler = Crawler {
+        web: &web,
+        data: data.path(),
+    };
+    let child = crawler.start();
+    wait_until("some pages", || web.log().served > 300);
+    let stopped = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status();
+    assert!(stopped.unwrap().success());
+    let first = report(&child.wait_with_output().unwrap());
+    let second = crawler.finish();
+    assert!(first["pages"].as_u64() < Some(2_000), "{first}");
+    assert_eq!(second["resumed_pages"], first["pages"]);
+    assert_eq!(second["pages"], 2_000);
+    assert_eq!(web.log().fetched_twice, 0);
+    assert_archived(data.path(), &web);
+    // Finished, it starts anew.
+    let third = crawler.finish();
+    assert_eq!(
+        (&third["pages"], &third["resumed_pages"]),
+        (&2_000.into(), &0.into())
+    );
+    assert_eq!(web.log().fetched_twice, 2_000);
+}
+
+/// The archive of a whole crawl: warcio reads it afterwards (`.ci/run`), and every record
+/// gives back what the server sends.
+#[test]
+fn a_replay_gives_what_the_server_sent() {
+    let web = web(WebSpec::new(10, 300, 8));
+    let data = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("crawl");
+    let _gone = fs::remove_dir_all(&data);
+    let crawler = Crawler {
+        web: &web,
+        data: &data,
+    };
+    let report = crawler.finish();
+    let verified = assert_archived(&data, &web);
+    assert!(verified.pages >= report["pages"].as_u64().unwrap());
+    let reader = Reader::new(data.join("archive"));
+    let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
+    for url in web.truth().urls() {
+        let found = reader.get(&url).unwrap().unwrap();
+        *kinds.entry(found.record.kind().to_owned()).or_default() += 1;
+        let payload = match &found.original {
+            Some(original) => original.payload(),
+            None => found.record.payload(),
+        };
+        let (head, body) = ask(&url);
+        let lengths = (payload.len(), body.len());
+        assert!(payload == body, "{url}: {lengths:?} bytes, {head}");
+        let stored = String::from_utf8_lossy(&found.record.block);
+        let line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
+        assert_eq!(line(&stored), line(&head), "{url}");
+    }
+    assert_eq!(kinds.values().sum::<u64>(), web.truth().reachable);
+    assert!(kinds["revisit"] > 0, "{kinds:?}");
+    let get = Command::new(env!("CARGO_BIN_EXE_peercrawl"))
+        .args(["archive", "get", &web.seeds()[0], "--data"])
+        .arg(&data)
+        .output()
+        .unwrap();
+    assert!(get.stdout.ends_with(&ask(&web.seeds()[0]).1), "{get:?}");
+}
+
+/// Asks the server as the crawler does, and gives the head and the body as sent.
+fn ask(url: &str) -> (String, Vec<u8>) {
+    let rest = url.strip_prefix("http://").unwrap();
+    let (host, path) = rest.split_once('/').unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    write!(
+        stream,
+        "GET /{path} HTTP/1.1\r\nhost: {host}\r\naccept-encoding: gzip, deflate, br\r\n\
+         connection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let end = answer.windows(4).position(|w| w == b"\r\n\r\n").unwrap() + 4;
+    let head = String::from_utf8_lossy(&answer[..end]).into_owned();
+    (head, answer.split_off(end))
+}
+
+/// A peer with a data directory, for this web.
+fn kept_engine(web: &Arc<Web>, data: &Path, change: impl FnOnce(&mut crew::Settings)) -> Engine {
+    let mut settings = settings();
+    change(&mut settings);
+    let directory = DataDirectory::open(data, [7; 32]).unwrap();
+    let kept = directory.keep(PEER_STATE, &settings).unwrap();
+    assert_eq!(kept.notices, [""; 0]);
+    let engine = Engine::start(Surroundings {
+        settings: settings.clone(),
+        overlay: Arc::new(MemoryNetwork::new().join(PeerId(directory.secret()))),
+        names: Arc::new(WebNames(web.clone())),
+        kept: Some(kept),
+    });
+    let engine = engine.unwrap();
+    engine.begin(whole(web, &settings)).unwrap();
+    engine
+}
+
+/// Far more URLs than memory may hold: they wait on disk, and none is lost.
+#[test]
+fn queues_beyond_memory_wait_on_disk() {
+    let web = web(WebSpec {
+        links: 200,
+        oddities: false,
+        ..WebSpec::new(4, 3_000, 5)
+    });
+    let data = TempDir::new().unwrap();
+    let engine = kept_engine(&web, data.path(), |_| {});
+    engine.set_memory_urls(50);
+    let mut most = 0;
+    while engine.wait(Duration::from_millis(5)) != Some(Ending::Complete) {
+        most = most.max(engine.snapshot().urls_on_disk);
+    }
+    assert!(most > 500, "{most}");
+    assert_eq!(engine.shutdown().pages, 3_000);
+    assert_eq!(web.log().fetched_twice, 0);
+}
+
+/// The archive may have so much disk and no more: the crawl pauses and says why, and
+/// goes on when there is room.
+#[test]
+fn a_full_archive_pauses_the_crawl_until_there_is_room() {
+    let web = web(WebSpec {
+        oddities: false,
+        ..WebSpec::new(4, 400, 5)
+    });
+    let data = TempDir::new().unwrap();
+    let engine = kept_engine(&web, data.path(), |settings| {
+        settings.archive.limit_bytes = 200_000;
+    });
+    wait_until("trouble", || engine.snapshot().trouble.is_some());
+    let why = engine.snapshot().trouble.clone().unwrap();
+    assert!(why.contains("200000"), "{why}");
+    wait_until("quiet", || {
+        let before = web.log().requests;
+        std::thread::sleep(Duration::from_millis(100));
+        web.log().requests == before
+    });
+    assert!(engine.report().pages < 400);
+    engine
+        .ledger()
+        .set_archive_limit(peercrawl::archive::DiskLimit::NONE);
+    assert_eq!(engine.wait(DEADLINE), Some(Ending::Complete));
+    assert_eq!(engine.snapshot().trouble, None);
+    engine.shutdown();
+    assert_archived(data.path(), &web);
+    assert_eq!(web.log().fetched_twice, 0);
+}
