@@ -18,6 +18,7 @@ use super::{addresses, autostart, tasks};
 use crate::canonical::CanonicalForm;
 use crate::config::Settings;
 use crate::crawl::CrawlDefinition;
+use crate::data_directory::disk_limit;
 
 impl Desk {
     /// Carries out an order, and shows what came of it.
@@ -391,10 +392,14 @@ impl Desk {
             self.fail(format!("Starting at login could not be changed: {why}"));
         }
         let starts_again = before.overlay.kind != now.overlay.kind
-            || before.overlay.allow_supernode != now.overlay.allow_supernode
-            || before.archive != now.archive;
+            || before.overlay.allow_supernode != now.overlay.allow_supernode;
         if starts_again {
             self.start_again();
+        }
+        if before.archive != now.archive
+            && let Some(engine) = self.engine()
+        {
+            engine.ledger().set_archive_limit(disk_limit(&now.archive));
         }
         let is_other_crawl =
             before.crawl.scope != now.crawl.scope || before.crawl.max_depth != now.crawl.max_depth;

@@ -88,6 +88,7 @@ impl Crew {
             kept,
         };
         let engine = Engine::start(surroundings).map_err(|why| why.to_string())?;
+        engine.activity().watch(true);
         if !definition.seeds.is_empty() {
             engine.begin(definition).map_err(|why| why.to_string())?;
         }
@@ -106,6 +107,9 @@ impl Crew {
         let _unchanged = rlimit::increase_nofile_limit(1 << 16);
         let fleet = Fleet::start(spec.peers.max(1), &settings, &web);
         let mut fleet = fleet.map_err(|why| why.to_string())?;
+        if let Some(engine) = fleet.engines().first() {
+            engine.activity().watch(true);
+        }
         fleet.begin(definition).map_err(|why| why.to_string())?;
         Ok(Self::Demo { fleet, web })
     }

@@ -379,9 +379,6 @@ impl Desk {
     }
 
     fn welcome(&mut self, crew: Crew) -> EngineStage {
-        if let Some(engine) = crew.engine() {
-            engine.activity().watch(true);
-        }
         self.state.picture.begin();
         if self.state.kept.wish == Wish::Stopped {
             return EngineStage::Finishing(crew, Instant::now());
