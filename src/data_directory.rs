@@ -57,6 +57,11 @@ impl DataDirectory {
         self.folder.path()
     }
 
+    /// Where the account of the volunteer's data is.
+    pub fn quota(&self) -> PathBuf {
+        self.folder.path().join("quota")
+    }
+
     /// Where the archive's files are.
     pub fn archive(&self) -> PathBuf {
         self.folder.archive()

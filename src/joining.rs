@@ -5,16 +5,28 @@
 
 use std::sync::Arc;
 
+use peercrawl_overlay::Overlay;
 use peercrawl_overlay::network::{self, Kind, Limits, NetworkOverlay, Options, StartError};
 
 use crate::canonical::CanonicalForm;
 use crate::config::{OverlayChoice, Settings};
 use crate::fingerprint::URL_SEED;
+use crate::rejoining::Rejoining;
 
 /// Starts the overlay that the settings describe, under the identity that this secret
 /// stands for.
 pub fn join(settings: &Settings, secret: [u8; 32]) -> Result<Arc<NetworkOverlay>, StartError> {
     network::start(kind(settings), options(settings, secret))
+}
+
+/// The same, as an overlay that can be left and joined again.
+pub fn join_and_rejoin(
+    settings: &Settings,
+    secret: [u8; 32],
+) -> Result<Arc<dyn Overlay>, StartError> {
+    let settings = settings.clone();
+    let start = move || Ok(join(&settings, secret)? as Arc<dyn Overlay>);
+    Ok(Arc::new(Rejoining::start(start)?))
 }
 
 fn kind(settings: &Settings) -> Kind {

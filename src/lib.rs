@@ -33,16 +33,22 @@
 //! WARC records ([`archive`]), then what became of its URL ([`store`]), both in the
 //! [`data_directory`]. Pull the plug, and it goes on from there.
 //!
+//! [`limits`] holds all of it to what the volunteer allows, and [`conditions`] tells when
+//! it should not run at all.
+//!
 //! [`engine`] wires the blocks and runs their threads, [`config`] is what a user may
 //! change, [`counters`] and [`report`] tell what has been done, and [`demo`] is a web on
 //! this machine to try it all on. [`desktop`] connects the engine with the window of the
-//! crate `peercrawl-ui`, and [`activity`] tells it of single fetches. Peers are reached through the `Overlay` trait of the
-//! crate `peercrawl-overlay`, by [`message`]s; only [`joining`] knows which overlay it is.
+//! crate `peercrawl-ui`, and [`activity`] tells it of single fetches. Peers are reached
+//! through the `Overlay` trait of the crate `peercrawl-overlay`, by [`message`]s; only
+//! [`joining`] knows which overlay it is, and [`rejoining`] brings back a peer that has
+//! left.
 
 pub mod activity;
 pub mod archive;
 pub mod canonical;
 pub mod clock;
+pub mod conditions;
 pub mod config;
 pub mod content_processor;
 pub mod content_range_validator;
@@ -62,6 +68,7 @@ pub mod handing_on;
 pub mod handover;
 pub mod joining;
 pub mod ledger;
+pub mod limits;
 pub mod message;
 pub mod page;
 pub mod page_duplication;
@@ -70,6 +77,7 @@ pub mod politeness;
 pub mod preprocessor;
 pub mod processing_queue;
 pub mod record;
+pub mod rejoining;
 pub mod report;
 pub mod resolver;
 pub mod robots;

@@ -184,6 +184,13 @@ pub trait Overlay: Send + Sync {
     /// Leaves the network; nothing is sent afterwards.
     fn leave(&self);
 
+    /// Joins the network again after having left it; tells whether that worked. What was
+    /// announced has to be announced again, and [`events`](Self::events) may be another
+    /// channel from then on.
+    fn rejoin(&self) -> bool {
+        false
+    }
+
     /// Where others can connect: multiaddresses that end in this peer's id.
     fn listening(&self) -> Vec<String> {
         Vec::new()

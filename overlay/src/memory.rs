@@ -61,7 +61,7 @@ impl MemoryNetwork {
         };
         let node = Node {
             member,
-            events: sender,
+            events: sender.clone(),
         };
         let mut nodes = self.0.nodes();
         nodes.insert(id, node);
@@ -70,6 +70,7 @@ impl MemoryNetwork {
         MemoryOverlay {
             id,
             network: self.0.clone(),
+            sender,
             events,
             counters: Counters::default(),
         }
@@ -103,6 +104,8 @@ fn announce_members(nodes: &BTreeMap<PeerId, Node>) {
 pub struct MemoryOverlay {
     id: PeerId,
     network: Arc<Network>,
+    /// The other end of the events, for when this peer joins again.
+    sender: Sender<Event>,
     events: Receiver<Event>,
     counters: Counters,
 }
@@ -226,6 +229,22 @@ impl Overlay for MemoryOverlay {
         if nodes.remove(&self.id).is_some() {
             announce_members(&nodes);
         }
+    }
+
+    fn rejoin(&self) -> bool {
+        let member = Member {
+            id: self.id,
+            role: Role::Peer,
+            facts: Arc::new([]),
+        };
+        let node = Node {
+            member,
+            events: self.sender.clone(),
+        };
+        let mut nodes = self.network.nodes();
+        nodes.insert(self.id, node);
+        announce_members(&nodes);
+        true
     }
 }
 

@@ -63,7 +63,8 @@ impl Crawl {
             None => (super::passing_secret()?, None),
         };
         let overlay = Arc::new(MemoryNetwork::new().join(PeerId(secret)));
-        let engine = super::start(settings, overlay, Arc::new(SystemNames), kept)?;
+        let limits = super::limits(&settings, directory.as_ref())?;
+        let engine = super::start(settings, overlay, Arc::new(SystemNames), kept, limits)?;
         engine.begin(definition)?;
         let is_over = watch(&engine)?;
         let report = engine.shutdown();

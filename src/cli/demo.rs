@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use peercrawl::config::{OverlayChoice, Settings};
+use peercrawl::config::{self, OverlayChoice, Settings};
 use peercrawl::crawl::CrawlDefinition;
 use peercrawl::demo::fleet::Fleet;
 use peercrawl::demo::web::{Web, WebSpec};
@@ -19,8 +19,9 @@ use super::{SettingsArguments, log_from};
 /// Hosts of the built-in web for each peer, unless the user says otherwise.
 const HOSTS_PER_PEER: u32 = 50;
 
-/// Least time between two requests to a host while somebody watches in the window.
-const WINDOW_DELAY_MS: u64 = 250;
+/// What the peers of the demo may use while somebody watches in the window.
+const WINDOW_DOWNLOAD_KIB: u32 = 256;
+const WINDOW_UPLOAD_KIB: u32 = 64;
 
 /// The arguments.
 #[derive(Args)]
@@ -97,9 +98,12 @@ impl Demo {
     /// Shows the first peer in the window.
     fn show(&self) -> anyhow::Result<()> {
         let mut settings = self.settings()?;
-        // At full speed it would be over before anybody has seen anything.
-        let politeness = &mut settings.politeness;
-        politeness.private_delay_ms = politeness.private_delay_ms.max(WINDOW_DELAY_MS);
+        // At full speed it would be over before anybody has seen anything: unless the
+        // user says otherwise, it keeps the limits that the first page proposes.
+        if settings.limits == config::Limits::default() {
+            settings.limits.download_kib = WINDOW_DOWNLOAD_KIB;
+            settings.limits.upload_kib = WINDOW_UPLOAD_KIB;
+        }
         let opening = Opening {
             settings,
             config_file: None,
@@ -111,9 +115,14 @@ impl Demo {
                 pages: self.pages,
                 seed: self.seed,
             }),
+            conditions: None,
             log: super::desktop::watch_events(),
         };
-        Ok(desktop::open(opening, self.window_size)?)
+        Ok(desktop::open(
+            opening,
+            self.window_size,
+            super::stop_requests()?,
+        )?)
     }
 
     fn run_headless(self) -> anyhow::Result<ExitCode> {

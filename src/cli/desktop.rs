@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
+use peercrawl::conditions::Sources;
 use peercrawl::config::Layers;
 use peercrawl::data_directory::DataDirectory;
 use peercrawl::desktop::{self, EventLog, Opening, WindowError};
@@ -61,9 +62,10 @@ impl Desktop {
             data: Some(directory),
             join_file: self.join_file.clone(),
             demo: None,
+            conditions: Some(Sources::default()),
             log,
         };
-        match desktop::open(opening, self.window_size) {
+        match desktop::open(opening, self.window_size, super::stop_requests()?) {
             Ok(()) => Ok(ExitCode::SUCCESS),
             Err(WindowError::Window(why)) => {
                 self.run_headless(&format!("No window can be opened ({why})"))
@@ -103,17 +105,15 @@ impl Desktop {
 /// Keeps events for the window, and sends warnings to standard error.
 pub fn watch_events() -> EventLog {
     let log = EventLog::default();
-    let filter = |level: &str| {
-        EnvFilter::try_from_default_env().unwrap_or_else(|_| {
-            EnvFilter::new(format!("warn,peercrawl={level},peercrawl_overlay={level}"))
-        })
-    };
+    let filter = EnvFilter::try_from_default_env();
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_target(false)
-        .with_filter(filter("warn"));
+        .with_filter(filter.unwrap_or_else(|_| EnvFilter::new("warn")));
+    // What libraries say is for engineers.
+    let ours = EnvFilter::new("off,peercrawl=info,peercrawl_overlay=info");
     let subscriber = tracing_subscriber::registry()
-        .with(log.clone().with_filter(filter("info")))
+        .with(log.clone().with_filter(ours))
         .with(lines);
     if let Err(why) = subscriber.try_init() {
         eprintln!("peercrawl: events cannot be logged: {why}");

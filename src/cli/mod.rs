@@ -23,14 +23,16 @@ mod run;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use crossbeam_channel::{Receiver, bounded};
 use peercrawl::config::{ConfigError, Layers, Settings};
+use peercrawl::data_directory::DataDirectory;
 use peercrawl::engine::{CrawlError, Engine, Surroundings};
 use peercrawl::ledger::Kept;
+use peercrawl::limits::Limits;
 use peercrawl::resolver::NameService;
 use peercrawl_overlay::Overlay;
 
@@ -115,12 +117,24 @@ pub fn run(arguments: Arguments) -> ExitCode {
     })
 }
 
+/// The limits of the settings; what was used of them is kept in the data directory.
+fn limits(settings: &Settings, directory: Option<&DataDirectory>) -> anyhow::Result<Arc<Limits>> {
+    let limits = Limits::new(&settings.limits);
+    if let Some(directory) = directory {
+        let path = directory.quota();
+        let why = || format!("cannot read {}", path.display());
+        limits.keep_quota(&path).with_context(why)?;
+    }
+    Ok(limits)
+}
+
 /// Starts an engine on an overlay.
 fn start(
     settings: Settings,
     overlay: Arc<dyn Overlay>,
     names: Arc<dyn NameService>,
     kept: Option<Kept>,
+    limits: Arc<Limits>,
 ) -> anyhow::Result<Engine> {
     // Many connections at once need many files; a system that refuses says so when one
     // is opened.
@@ -130,6 +144,7 @@ fn start(
         overlay,
         names,
         kept,
+        limits,
     };
     Ok(Engine::start(surroundings)?)
 }
@@ -146,6 +161,11 @@ fn passing_secret() -> anyhow::Result<[u8; 32]> {
 /// Hears when the user or the system asks the program to stop. A second time, it stops
 /// at once.
 fn stop_requests() -> anyhow::Result<Receiver<()>> {
+    // A window that could not be opened has asked for it already.
+    static REQUESTS: OnceLock<Receiver<()>> = OnceLock::new();
+    if let Some(receiver) = REQUESTS.get() {
+        return Ok(receiver.clone());
+    }
     let (sender, receiver) = bounded(1);
     ctrlc::set_handler(move || {
         if sender.try_send(()).is_err() {
@@ -153,7 +173,7 @@ fn stop_requests() -> anyhow::Result<Receiver<()>> {
         }
     })
     .context("cannot listen for Ctrl-C")?;
-    Ok(receiver)
+    Ok(REQUESTS.get_or_init(|| receiver).clone())
 }
 
 /// Sends log lines to standard error: our own from `level` up and the libraries' from
@@ -162,9 +182,10 @@ fn log_from(level: &str) {
     let ours = format!("warn,peercrawl={level},peercrawl_overlay={level}");
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(ours));
-    tracing_subscriber::fmt()
+    let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_target(false)
-        .init();
+        .with_target(false);
+    // A window that could not be opened has begun a log already.
+    let _begun = lines.try_init();
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use peercrawl::conditions::{Sources, Watcher};
 use peercrawl::config::Settings;
 use peercrawl::crawl::CrawlDefinition;
 use peercrawl::data_directory::PEER_STATE;
@@ -61,9 +62,16 @@ impl Run {
             }
             None => (super::passing_secret()?, None),
         };
+        let limits = super::limits(&settings, directory.as_ref())?;
         let overlay = overlay(&settings, secret);
         let stop = super::stop_requests()?;
-        let engine = super::start(settings, overlay, Arc::new(SystemNames), kept)?;
+        let names = Arc::new(SystemNames);
+        let engine = super::start(settings.clone(), overlay, names, kept, limits)?;
+        let pausing = engine.pausing().clone();
+        let watcher = Watcher::start(&settings, Sources::default(), move |verdict| {
+            tracing::info!("{verdict}");
+            pausing.set_verdict(verdict);
+        })?;
         if definition.seeds.is_empty() {
             tracing::info!("no seeds: waiting for URLs from other peers");
         } else {
@@ -100,6 +108,7 @@ impl Run {
         }
         progress.finish();
         tracing::info!("stopping");
+        drop(watcher);
         print!("{}", summary(&engine.shutdown()));
         Ok(ExitCode::SUCCESS)
     }
@@ -107,7 +116,7 @@ impl Run {
 
 /// The overlay of the settings; alone if it cannot start, which is no reason not to crawl.
 fn overlay(settings: &Settings, secret: [u8; 32]) -> Arc<dyn Overlay> {
-    match joining::join(settings, secret) {
+    match joining::join_and_rejoin(settings, secret) {
         Ok(overlay) => {
             for address in overlay.listening() {
                 println!("listening {address}");

@@ -3,6 +3,7 @@
 use toml_edit::Value;
 
 use crate::canonical::DEFAULT_SESSION_IDS;
+use crate::conditions::DayHours;
 
 use super::value::{Allowed, Allowed::Any, Allowed::Between, Setting, choice};
 
@@ -275,6 +276,64 @@ settings! {
         flush_ms: u64 = 250, Between(1, 60_000);
         /// How long a receipt is waited for before a URL is sent again.
         resend_ms: u64 = 2_000, Between(10, 600_000);
+    }
+
+    /// How much of the volunteer's line and computer may be used; 0 is unlimited everywhere.
+    limits: Limits {
+        /// Download at most, in KiB/s.
+        download_kib: u32 = 0, Between(0, 1 << 22);
+        /// Upload at most, in KiB/s.
+        upload_kib: u32 = 0, Between(0, 1 << 22);
+        /// Pages a minute at most.
+        pages_per_min: u32 = 0, Between(0, 100_000_000);
+        /// Fetches under way at once at most.
+        connections: u32 = 0, Between(0, 4_096);
+        /// Share of the processor at most, in percent; 100 is the whole of it, too.
+        cpu_percent: u32 = 0, Between(0, 100);
+        /// Data in thirty days at most, both ways together, in GB of 10⁹ bytes.
+        monthly_gb: u32 = 0, Between(0, 1_000_000);
+        /// Whether the limits of slow mode hold, too.
+        slow_mode: bool = false, Any("");
+        /// Download at most in slow mode, in KiB/s.
+        slow_download_kib: u32 = 64, Between(0, 1 << 22);
+        /// Upload at most in slow mode, in KiB/s.
+        slow_upload_kib: u32 = 16, Between(0, 1 << 22);
+    }
+
+    /// At which hours of the week it may run.
+    schedule: Schedule {
+        /// Whether the schedule is kept.
+        enabled: bool = false, Any("");
+        /// The hours of Monday.
+        monday: DayHours = DayHours::ALL_DAY, Any("");
+        /// The hours of Tuesday.
+        tuesday: DayHours = DayHours::ALL_DAY, Any("");
+        /// The hours of Wednesday.
+        wednesday: DayHours = DayHours::ALL_DAY, Any("");
+        /// The hours of Thursday.
+        thursday: DayHours = DayHours::ALL_DAY, Any("");
+        /// The hours of Friday.
+        friday: DayHours = DayHours::ALL_DAY, Any("");
+        /// The hours of Saturday.
+        saturday: DayHours = DayHours::ALL_DAY, Any("");
+        /// The hours of Sunday.
+        sunday: DayHours = DayHours::ALL_DAY, Any("");
+    }
+
+    /// When it pauses by itself.
+    pause: Pause {
+        /// While the computer runs on its battery.
+        on_battery: bool = true, Any("");
+        /// While the connection is paid by volume.
+        on_metered: bool = true, Any("");
+        /// While other programs keep the processor busy.
+        when_busy: bool = false, Any("");
+        /// How busy that is, in percent of the whole processor.
+        busy_percent: u32 = 50, Between(5, 100);
+        /// While somebody uses the computer.
+        while_used: bool = false, Any("");
+        /// After so many minutes without a key or the mouse, nobody uses it.
+        unused_minutes: u32 = 5, Between(1, 1_440);
     }
 
     /// How peers find and reach each other.

@@ -29,6 +29,7 @@ fn blank() -> Settings {
                 "flat" => Value::from("supernode"),
                 "system" => Value::from("dark"),
                 "ask" => Value::from("quit"),
+                "0-24" => Value::from("off"),
                 "stop" => Value::from("remove-oldest"),
                 _ => Value::from("x"),
             },

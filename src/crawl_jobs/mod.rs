@@ -36,6 +36,7 @@ use crate::counters::{Counters, ErrorKind};
 use crate::distribution::Key;
 use crate::fingerprint::url_fingerprint;
 use crate::ledger::{Done, Ledger, queued_job};
+use crate::limits::Gate;
 use crate::record::UrlRecord;
 use crate::resolver::ResolveQueue;
 use crate::store::StoreError;
@@ -63,6 +64,8 @@ pub struct CrawlJobs {
     resolve: Arc<ResolveQueue>,
     /// Whether hosts that share a private address share its delay.
     private_per_address: bool,
+    /// Whether the volunteer's limits let one more fetch begin.
+    gate: Arc<Gate>,
     ledger: Arc<Ledger>,
     /// URLs that may wait in memory; the rest waits on disk, if anything is kept there.
     memory_urls: AtomicUsize,
@@ -116,6 +119,7 @@ impl CrawlJobs {
         counters: Arc<Counters>,
         resolve: Arc<ResolveQueue>,
         private_per_address: bool,
+        gate: Arc<Gate>,
         ledger: Arc<Ledger>,
     ) -> Self {
         Self {
@@ -126,6 +130,7 @@ impl CrawlJobs {
             settled: Condvar::new(),
             resolve,
             private_per_address,
+            gate,
             ledger,
             memory_urls: AtomicUsize::new(usize::MAX),
             queued: AtomicUsize::new(0),
@@ -253,6 +258,9 @@ impl CrawlJobs {
             )),
             _ => None,
         };
+        if unfinished.is_none() {
+            self.gate.was_no_page();
+        }
         self.queued
             .fetch_sub(away + usize::from(unfinished.is_some()), Relaxed);
         self.outstanding.done(away as u64);
@@ -408,7 +416,15 @@ impl CrawlJobs {
                 continue;
             }
             let now_ms = self.clock.now_ms();
-            match ready.order.take(now_ms) {
+            // A gate that is shut is as if the head were not ready yet.
+            let head = match self.gate.enter(ready.leased, now_ms) {
+                Ok(()) => ready
+                    .order
+                    .take(now_ms)
+                    .inspect_err(|_| self.gate.was_no_page()),
+                Err(again_ms) => Err(Some(again_ms)),
+            };
+            match head {
                 Ok(taken) => {
                     ready.leased += 1;
                     if ready.timekeeper_ms.is_none() {
@@ -438,8 +454,8 @@ impl CrawlJobs {
             self.settled.notify_all();
         }
         drop(ready);
-        if matches!(group, Group::Address(_)) {
-            // Others may wait at that address.
+        if matches!(group, Group::Address(_)) || self.gate.counts_fetches() {
+            // Others may wait at that address, or for this fetch to end.
             self.changed.notify_one();
         }
     }

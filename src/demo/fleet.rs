@@ -13,6 +13,7 @@ use crate::config::Settings;
 use crate::crawl::CrawlDefinition;
 use crate::engine::{CrawlError, Engine, StartError as EngineStartError, Surroundings};
 use crate::joining;
+use crate::limits::Limits;
 use crate::report::Report;
 use crate::resolver::NameService;
 
@@ -69,6 +70,7 @@ impl Fleet {
                 settings: settings.clone(),
                 overlay,
                 names: Arc::new(WebNames(web.clone())),
+                limits: Limits::new(&settings.limits),
                 kept: None,
             })?);
         }

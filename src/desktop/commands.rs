@@ -32,6 +32,7 @@ impl Desk {
                     self.read_join_file(&path);
                 }
             }
+            Order::Stop => self.state.quits = true,
             Order::Chosen(field, path) => match field {
                 Field::JoinFile => self.read_join_file(&path),
                 Field::NewJoinFile => self.make_join_file(&path),
@@ -308,8 +309,8 @@ impl Desk {
         for (key, value) in joined.keys {
             self.set_key(&key, value);
         }
-        self.shown = super::settings::view(&self.config, &self.shown);
         self.write_first_limits();
+        self.shown = super::settings::view(&self.config);
         self.demo = None;
         self.say(format!("Joined “{}”.", self.config.overlay.network));
         self.start_again();
@@ -395,6 +396,14 @@ impl Desk {
             || before.overlay.allow_supernode != now.overlay.allow_supernode;
         if starts_again {
             self.start_again();
+        }
+        if before.limits != now.limits
+            && let Some(engine) = self.engine()
+        {
+            engine.limits().apply(&now.limits);
+        }
+        if let Some(watcher) = &self.watcher {
+            watcher.set_rules(&now.schedule, &now.pause);
         }
         if before.archive != now.archive
             && let Some(engine) = self.engine()

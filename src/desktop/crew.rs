@@ -13,6 +13,7 @@ use crate::demo::fleet::Fleet;
 use crate::demo::web::{Web, WebSpec};
 use crate::engine::{Engine, Surroundings};
 use crate::joining;
+use crate::limits::Limits;
 use crate::resolver::SystemNames;
 
 /// What a demo consists of.
@@ -54,7 +55,13 @@ pub enum Crew {
 
 impl Crew {
     /// Starts a peer, and takes part in the crawl of the settings if they name seeds.
-    pub fn peer(settings: Settings, data: Option<&DataDirectory>) -> Result<Self, String> {
+    /// It fetches nothing yet if it `is_paused`.
+    pub fn peer(
+        settings: Settings,
+        data: Option<&DataDirectory>,
+        is_paused: bool,
+    ) -> Result<Self, String> {
+        let limits = Limits::new(&settings.limits);
         let mut secret = [0; 32];
         let mut kept = None;
         match data {
@@ -65,11 +72,13 @@ impl Crew {
                     tracing::warn!("{notice}");
                 }
                 secret = data.secret();
+                let account = limits.keep_quota(&data.quota());
+                account.map_err(|why| format!("{}: {why}", data.quota().display()))?;
                 kept = Some(opened);
             }
             None => getrandom::fill(&mut secret).map_err(|why| why.to_string())?,
         }
-        let overlay: Arc<dyn Overlay> = match joining::join(&settings, secret) {
+        let overlay: Arc<dyn Overlay> = match joining::join_and_rejoin(&settings, secret) {
             Ok(overlay) => overlay,
             Err(why) => {
                 // That is no reason not to crawl.
@@ -86,9 +95,13 @@ impl Crew {
             overlay,
             names: Arc::new(SystemNames),
             kept,
+            limits,
         };
         let engine = Engine::start(surroundings).map_err(|why| why.to_string())?;
         engine.activity().watch(true);
+        if is_paused {
+            engine.pause();
+        }
         if !definition.seeds.is_empty() {
             engine.begin(definition).map_err(|why| why.to_string())?;
         }

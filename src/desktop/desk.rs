@@ -27,11 +27,13 @@ use super::log::EventLog;
 use super::picture::Picture;
 use super::settings;
 use super::stage::{Facts, Stage, Wish};
-use super::totals::utc_offset_minutes;
 use crate::clock::Clock;
-use crate::config::{KEYS, Settings};
+use crate::conditions::local_time::utc_offset_minutes;
+use crate::conditions::{Reason, Watcher};
+use crate::config::Settings;
 use crate::data_directory::DataDirectory;
-use crate::engine::Engine;
+use crate::engine::{Engine, Standing, WhyStopped, pausing};
+use crate::limits::{Limits, QuotaState};
 
 /// How often it looks around, and makes a model at most.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -52,6 +54,8 @@ pub struct Desk {
     pub config: Settings,
     /// The same as the window shows them.
     pub shown: model::Settings,
+    /// What tells whether this is a moment to crawl; `None` if it always is.
+    pub watcher: Option<Watcher>,
     /// Where changes of them are kept.
     pub file: ConfigFile,
     /// Where everything else is kept; `None` in the demo.
@@ -107,12 +111,18 @@ pub struct State {
     pub last_notice: u64,
     /// Each time that this grows the window comes forward.
     pub raise_window: u64,
+    /// Whether the window is to close, and the program to end.
+    pub quits: bool,
     /// Whether nobody sees the window.
     pub is_hidden: bool,
     /// Whether the end of the demo was told.
     pub is_demo_told: bool,
-    /// Whether the engine fetches, as it was last told.
-    pub is_running: Option<bool>,
+    /// What the engine was last told to do.
+    pub told: Option<pausing::Wish>,
+    /// The account of the thirty days, as it was last seen.
+    pub quota: QuotaState,
+    /// What was last noted of what it does.
+    noted: String,
     published: Option<Instant>,
     second: Option<Instant>,
     kept_at: Option<Instant>,
@@ -178,6 +188,11 @@ impl Desk {
         if let Some(data) = &self.data {
             let (kept, history) = Keepsake::read(data.path());
             (self.state.kept, self.state.history) = (kept, history);
+            let limits = Limits::new(&self.config.limits);
+            match limits.keep_quota(&data.quota()) {
+                Ok(()) => self.state.quota = limits.quota(self.now_ms()),
+                Err(why) => tracing::warn!("{}: {why}", data.quota().display()),
+            }
         }
         if self.demo.is_some() {
             self.state.kept.wish = Wish::Crawl;
@@ -250,6 +265,9 @@ impl Desk {
     fn notice(&mut self, text: String, failed: bool) {
         self.state.last_notice += 1;
         let id = self.state.last_notice;
+        if !failed {
+            tracing::info!("{text}");
+        }
         let notice = Notice { id, text, failed };
         self.state.notices.push((Instant::now(), notice));
     }
@@ -258,16 +276,15 @@ impl Desk {
     pub fn change(&mut self, setting: &Setting) {
         let before = self.config.clone();
         for (key, value) in settings::entries(setting) {
-            if !KEYS.contains(&key) {
-                continue;
-            }
             match self.config.apply_flag(&format!("{key}={value}")) {
                 Ok(()) => self.file.set(key, value, Instant::now()),
                 Err(why) => return self.fail(why.what),
             }
         }
         self.shown.apply(setting);
-        self.shown = settings::view(&self.config, &self.shown);
+        if self.config.desktop.first_run_done || self.demo.is_some() {
+            self.shown = settings::view(&self.config);
+        }
         self.apply_changes(&before);
     }
 
@@ -281,12 +298,13 @@ impl Desk {
             _ => return,
         }
         self.state.kept.sums.begin();
-        self.state.is_running = None;
+        self.state.told = None;
         self.state.is_demo_told = false;
         let (config, data, demo) = (self.config.clone(), self.data.clone(), self.demo.clone());
+        let is_paused = self.state.kept.wish != Wish::Crawl;
         let work = move || match demo {
             Some(spec) => Crew::demo(&spec, config),
-            None => Crew::peer(config, data.as_deref()),
+            None => Crew::peer(config, data.as_deref(), is_paused),
         };
         match thread::Builder::new().name("starting".into()).spawn(work) {
             Ok(thread) => self.state.engine = EngineStage::Starting(thread),
@@ -364,8 +382,9 @@ impl Desk {
         };
         self.state.engine = next;
         if let EngineStage::Finishing(crew, since) = &self.state.engine {
-            let left = crew.engine().map_or(0, Engine::fetching);
-            if left == 0 || since.elapsed() > FINISH_LIMIT {
+            let state = crew.engine().map(Engine::run_state);
+            let has_left = state.is_none_or(|state| state.standing == Standing::Left);
+            if has_left || since.elapsed() > FINISH_LIMIT {
                 self.count();
                 self.end();
             }
@@ -396,13 +415,18 @@ impl Desk {
         {
             self.state.kept.wish = Wish::Crawl;
         }
-        let is_present = self.state.engine.stage() == Stage::Present;
-        let runs = is_present && self.state.kept.wish == Wish::Crawl && self.hold().is_none();
-        if let Some(engine) = self.engine()
-            && self.state.is_running != Some(runs)
-        {
-            engine.set_paused(!runs);
-            self.state.is_running = Some(runs);
+        let wish = match (self.state.engine.stage(), self.state.kept.wish) {
+            (Stage::Finishing, _) => pausing::Wish::Finish,
+            (_, Wish::Crawl) => pausing::Wish::Run,
+            _ => pausing::Wish::Pause,
+        };
+        let verdict = self.watcher.as_ref().map(Watcher::verdict);
+        if let Some(engine) = self.engine() {
+            engine.pausing().set_verdict(verdict.unwrap_or_default());
+            if self.state.told != Some(wish) {
+                engine.pausing().set_wish(wish);
+                self.state.told = Some(wish);
+            }
         }
         if !self.state.is_demo_told
             && let Some(crew) = self.state.engine.crew()
@@ -415,8 +439,18 @@ impl Desk {
     }
 
     /// What keeps it from running, besides the volunteer.
-    pub fn hold(&self) -> Option<PauseReason> {
-        None
+    fn hold(&self) -> Option<PauseReason> {
+        match self.engine()?.run_state().why? {
+            WhyStopped::QuotaUsed { until_ms } => Some(PauseReason::QuotaUsed { until_ms }),
+            WhyStopped::Conditions(reason) => Some(match reason {
+                Reason::Metered => PauseReason::Metered,
+                Reason::Schedule { until_ms } => PauseReason::Schedule { until_ms },
+                Reason::OnBattery => PauseReason::OnBattery,
+                Reason::InUse => PauseReason::InUse,
+                Reason::Busy => PauseReason::ComputerBusy,
+            }),
+            WhyStopped::Finish | WhyStopped::Volunteer => None,
+        }
     }
 
     fn facts(&self) -> Facts {
@@ -437,10 +471,37 @@ impl Desk {
         }
     }
 
+    /// A change of what it does is an event.
+    fn note_state(&mut self, state: &RunState) {
+        let words = match state {
+            RunState::Starting => "Starting.".to_owned(),
+            // These two take turns, and are no news.
+            RunState::Crawling | RunState::Waiting(_) => "Crawling.".to_owned(),
+            RunState::Paused(PauseReason::ByYou) => "Paused by you.".to_owned(),
+            RunState::Paused(PauseReason::Until { .. }) => "Paused by you, for a time.".to_owned(),
+            RunState::Paused(reason) => format!("Paused: {}.", reason_words(*reason)),
+            RunState::Finishing { .. } => "Finishing what is under way.".to_owned(),
+            RunState::Stopped => "Stopped.".to_owned(),
+            RunState::NeedsYou(text) => text.clone(),
+        };
+        if self.state.noted != words {
+            match state {
+                RunState::NeedsYou(_) => tracing::error!("{words}"),
+                _ => tracing::info!("{words}"),
+            }
+            self.state.noted = words;
+        }
+    }
+
     /// Counts what was done into the sums.
     fn count(&mut self) {
-        let (now_ms, count) = (self.now_ms(), self.engine().map(Picture::count_of));
-        if let Some(count) = count {
+        let now_ms = self.now_ms();
+        let seen = self.engine().map(|engine| {
+            let quota = engine.limits().quota(now_ms);
+            (Picture::count_of(engine), quota)
+        });
+        if let Some((count, quota)) = seen {
+            self.state.quota = quota;
             let offset = utc_offset_minutes(now_ms);
             self.state.kept.sums.count(count, now_ms, offset);
         }
@@ -473,13 +534,23 @@ impl Desk {
     pub fn publish(&mut self) {
         let now = Instant::now();
         self.state.published = Some(now);
+        if let Some(watcher) = &self.watcher {
+            let can = watcher.abilities();
+            self.abilities.battery = can.battery;
+            self.abilities.metered = can.metered;
+            self.abilities.idle_time = can.idle_time;
+        }
         let facts = self.facts();
         let engine = self.state.engine.crew().and_then(Crew::engine);
         self.state.picture.measure(engine, now);
-        if self.state.is_hidden && self.state.raise_window == self.model.load().raise_window {
+        let state = facts.state();
+        self.note_state(&state);
+        let has_news =
+            self.state.quits || self.state.raise_window != self.model.load().raise_window;
+        if self.state.is_hidden && !has_news {
             return;
         }
-        let model = self.draw(facts.state());
+        let model = self.draw(state);
         let last = self.model.load();
         let mut same = (**last).clone();
         same.now_ms = model.now_ms;
@@ -496,6 +567,19 @@ impl Desk {
             self.model.store(Arc::new(model));
             (self.wake)();
         }
+    }
+}
+
+fn reason_words(reason: PauseReason) -> &'static str {
+    match reason {
+        PauseReason::ByYou | PauseReason::Until { .. } => "by you",
+        PauseReason::OnBattery => "on battery",
+        PauseReason::Metered => "on a metered connection",
+        PauseReason::ComputerBusy => "other programs need the processor",
+        PauseReason::InUse => "the computer is in use",
+        PauseReason::Schedule { .. } => "the schedule says so",
+        PauseReason::QuotaUsed { .. } => "the monthly data is used up",
+        PauseReason::ArchiveFull => "the archive is full",
     }
 }
 

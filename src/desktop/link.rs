@@ -22,6 +22,8 @@ pub enum Order {
     User(Command),
     /// The program was started a second time, or somebody clicked its icon.
     Rung(Option<PathBuf>),
+    /// The program is to end: the system or the tray says so.
+    Stop,
     /// A file or folder was chosen in the desktop's dialog.
     Chosen(Field, PathBuf),
     /// A page was looked up in the archive.

@@ -46,7 +46,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use arc_swap::ArcSwap;
-use crossbeam_channel::{Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded};
 use peercrawl_ui::model::Abilities;
 use peercrawl_ui::{Model, WindowOptions, egui};
 
@@ -55,6 +55,7 @@ pub use doorbell::knock;
 pub use link::Link;
 pub use log::EventLog;
 
+use crate::conditions::{Sources, Watcher};
 use crate::config::Settings;
 use crate::data_directory::DataDirectory;
 use config_file::ConfigFile;
@@ -77,6 +78,8 @@ pub struct Opening {
     pub join_file: Option<PathBuf>,
     /// Set to show a demo.
     pub demo: Option<DemoSpec>,
+    /// Where it is read whether this is a moment to crawl; `None` if it always is.
+    pub conditions: Option<Sources>,
     /// The latest events.
     pub log: EventLog,
 }
@@ -96,9 +99,22 @@ impl Desktop {
         let model = Arc::new(ArcSwap::from_pointee(Model::default()));
         let data = opening.data.as_ref();
         let doorbell = data.and_then(|data| hang(data.path(), &orders));
-        let shown = settings::view(&opening.settings, &Default::default());
+        let mut shown = settings::view(&opening.settings);
+        if !opening.settings.desktop.first_run_done && opening.demo.is_none() {
+            settings::propose(&mut shown);
+        }
+        let watcher = opening.conditions.and_then(|sources| {
+            let watcher = Watcher::start(&opening.settings, sources, |verdict| {
+                tracing::info!("{verdict}");
+            });
+            // Without it the volunteer still decides.
+            watcher
+                .inspect_err(|why| tracing::warn!("the conditions cannot be watched: {why}"))
+                .ok()
+        });
         let desk = Desk {
             shown,
+            watcher,
             config: opening.settings,
             file: ConfigFile::new(opening.config_file),
             data: opening.data.map(Arc::new),
@@ -136,6 +152,15 @@ impl Desktop {
             model: self.model.clone(),
             orders: self.orders.clone(),
             held_back: Default::default(),
+        }
+    }
+
+    /// What tells the window to close and the program to end, from any thread.
+    pub fn stopper(&self) -> impl Fn() + Send + 'static {
+        let orders = self.orders.clone();
+        move || {
+            // A desk that has quit already takes no orders.
+            let _quit = orders.send(Order::Stop);
         }
     }
 
@@ -184,9 +209,13 @@ pub enum WindowError {
     Window(String),
 }
 
-/// Opens the window and stays until it is closed and everything has ended. If no window
-/// can be opened, nothing has begun.
-pub fn open(opening: Opening, size: Option<[f32; 2]>) -> Result<(), WindowError> {
+/// Opens the window and stays until it is closed and everything has ended; what comes
+/// through `stop` closes it. If no window can be opened, nothing has begun.
+pub fn open(
+    opening: Opening,
+    size: Option<[f32; 2]>,
+    stop: Receiver<()>,
+) -> Result<(), WindowError> {
     let icon = egui_icon();
     let window = WindowOptions { icon, size };
     let mut started = None;
@@ -196,7 +225,9 @@ pub fn open(opening: Opening, size: Option<[f32; 2]>) -> Result<(), WindowError>
         let desktop = Desktop::start(opening, move || waker.wake());
         match desktop {
             Ok(desktop) => {
-                let link = desktop.link();
+                let (link, stopper) = (desktop.link(), desktop.stopper());
+                // It ends with the program.
+                thread::spawn(move || stop.iter().for_each(|()| stopper()));
                 *started_here = Some(desktop);
                 link
             }

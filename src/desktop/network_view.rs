@@ -52,10 +52,9 @@ fn links(nodes: &[Node]) -> Vec<(usize, usize)> {
         return Vec::new();
     };
     let is_leaf = |number: usize| nodes[number].role == model::Role::Leaf;
-    let has_supernodes = (0..nodes.len()).any(|number| !is_leaf(number));
     let others = (0..nodes.len()).filter(|&number| number != me);
     others
-        .filter(|&other| !has_supernodes || !(is_leaf(me) && is_leaf(other)))
+        .filter(|&other| !(is_leaf(me) && is_leaf(other)))
         .map(|other| (me, other))
         .collect()
 }
@@ -143,8 +142,8 @@ fn place(id: PeerId) -> f32 {
 
 fn role(role: Role) -> model::Role {
     match role {
-        // Where all are equal, all pass messages on.
-        Role::Peer | Role::Supernode => model::Role::Supernode,
+        Role::Peer => model::Role::Peer,
+        Role::Supernode => model::Role::Supernode,
         Role::Leaf => model::Role::Leaf,
     }
 }

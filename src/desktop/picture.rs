@@ -15,9 +15,10 @@ use peercrawl_ui::model::{
 };
 
 use super::desk::Desk;
-use super::totals::{Count, utc_offset_minutes};
+use super::totals::Count;
 use super::{archive_view, network_view};
 use crate::activity::{self, How};
+use crate::conditions::local_time::utc_offset_minutes;
 use crate::counters::ErrorKind;
 use crate::engine::Engine;
 use crate::engine::tables::{DelayWhy, SiteColumn, SiteQuery, SiteRow};
@@ -87,12 +88,13 @@ impl Picture {
 
     /// What an engine has counted.
     pub fn count_of(engine: &Engine) -> Count {
-        let overlay = engine.overlay().statistics();
+        let limits = engine.limits();
         let report = &engine.snapshot().report;
         Count {
-            pages: report.pages,
-            download_bytes: report.bytes + overlay.socket_bytes_received,
-            upload_bytes: overlay.socket_bytes_sent,
+            // Earlier runs have counted theirs.
+            pages: report.pages.saturating_sub(report.resumed_pages),
+            download_bytes: limits.bytes_down(),
+            upload_bytes: limits.bytes_up(),
         }
     }
 
@@ -279,6 +281,7 @@ impl Desk {
                 .collect(),
             abilities: self.abilities,
             raise_window: self.state.raise_window,
+            quits: self.state.quits,
         }
     }
 
@@ -295,9 +298,12 @@ impl Desk {
     }
 
     fn quota(&self) -> model::Quota {
+        let quota = self.state.quota;
         model::Quota {
+            used_bytes: quota.used_bytes,
             limit_bytes: u64::from(self.shown.monthly_gb) * super::settings::GB,
-            ..model::Quota::default()
+            renews_ms: quota.renews_ms,
+            reached_ms: quota.reached_ms,
         }
     }
 }

@@ -3,7 +3,7 @@
 use peercrawl_ui::model::{DayHours, OnClose, OverlayKind, Scope, Setting, Settings, ThemeChoice};
 use toml_edit::Value;
 
-use crate::config;
+use crate::{conditions, config};
 
 /// The key of a change, and its value in the config file.
 pub fn entries(setting: &Setting) -> Vec<(&'static str, Value)> {
@@ -92,10 +92,37 @@ fn hours_word(hours: &DayHours) -> String {
     }
 }
 
-/// The settings as the window shows them. What has no key in the config keeps the value
-/// that it has in `shown`.
-pub fn view(config: &config::Settings, shown: &Settings) -> Settings {
+/// The settings as the window shows them.
+pub fn view(config: &config::Settings) -> Settings {
+    let (limits, pause) = (&config.limits, &config.pause);
     Settings {
+        download_kib_per_s: limits.download_kib,
+        upload_kib_per_s: limits.upload_kib,
+        pages_per_min: limits.pages_per_min,
+        connections: limits.connections,
+        cpu_percent: limits.cpu_percent,
+        // A limit of a few bytes is still a limit.
+        disk_gb: u32::try_from(config.archive.limit_bytes.div_ceil(GB)).unwrap_or(u32::MAX),
+        monthly_gb: limits.monthly_gb,
+        slow_mode: limits.slow_mode,
+        slow_download_kib_per_s: limits.slow_download_kib,
+        slow_upload_kib_per_s: limits.slow_upload_kib,
+        schedule_on: config.schedule.enabled,
+        schedule: config.schedule.days().map(|hours| match hours {
+            conditions::DayHours::Off => DayHours {
+                on: false,
+                ..DayHours::default()
+            },
+            conditions::DayHours::Hours(from_hour, to_hour) => DayHours {
+                on: true,
+                from_hour,
+                to_hour,
+            },
+        }),
+        pause_on_battery: pause.on_battery,
+        pause_on_metered: pause.on_metered,
+        pause_when_busy: pause.when_busy,
+        only_when_unused: pause.while_used,
         allow_supernode: config.overlay.allow_supernode,
         overlay: match config.overlay.kind {
             config::OverlayChoice::Flat => OverlayKind::Flat,
@@ -119,10 +146,22 @@ pub fn view(config: &config::Settings, shown: &Settings) -> Settings {
             config::Scope::Any => Scope::Any,
         },
         max_depth: config.crawl.max_depth.into(),
-        // A limit of a few bytes is still a limit.
-        disk_gb: u32::try_from(config.archive.limit_bytes.div_ceil(GB)).unwrap_or(u32::MAX),
-        ..shown.clone()
     }
+}
+
+/// Fills in what the first page proposes, where no limit is set yet.
+pub fn propose(shown: &mut Settings) {
+    let proposed = Settings::default();
+    let fill = |value: &mut u32, proposed: u32| {
+        if *value == 0 {
+            *value = proposed;
+        }
+    };
+    fill(&mut shown.download_kib_per_s, proposed.download_kib_per_s);
+    fill(&mut shown.upload_kib_per_s, proposed.upload_kib_per_s);
+    fill(&mut shown.monthly_gb, proposed.monthly_gb);
+    fill(&mut shown.connections, proposed.connections);
+    fill(&mut shown.cpu_percent, proposed.cpu_percent);
 }
 
 #[cfg(test)]
@@ -131,7 +170,32 @@ mod tests {
 
     #[test]
     fn what_is_changed_in_the_window_is_read_back_from_the_config() {
+        let night = DayHours {
+            on: true,
+            from_hour: 22,
+            to_hour: 6,
+        };
+        let mut days = [night; 7];
+        days[6].on = false;
+        days[6].from_hour = 0;
+        days[6].to_hour = 24;
         let changes = [
+            Setting::DownloadKibPerS(77),
+            Setting::UploadKibPerS(78),
+            Setting::PagesPerMin(79),
+            Setting::Connections(8),
+            Setting::CpuPercent(81),
+            Setting::DiskGb(25),
+            Setting::MonthlyGb(83),
+            Setting::SlowMode(true),
+            Setting::SlowDownloadKibPerS(5),
+            Setting::SlowUploadKibPerS(6),
+            Setting::ScheduleOn(true),
+            Setting::Schedule(days),
+            Setting::PauseOnBattery(false),
+            Setting::PauseOnMetered(false),
+            Setting::PauseWhenBusy(true),
+            Setting::OnlyWhenUnused(true),
             Setting::AllowSupernode(false),
             Setting::Overlay(OverlayKind::Supernode),
             Setting::StartAtLogin(true),
@@ -140,17 +204,27 @@ mod tests {
             Setting::OnClose(OnClose::KeepCrawling),
             Setting::Scope(Scope::Domain),
             Setting::MaxDepth(7),
-            Setting::DiskGb(25),
         ];
         let mut config = config::Settings::default();
-        let mut shown = view(&config, &Settings::default());
+        let mut shown = view(&config);
         for change in &changes {
             for (key, value) in entries(change) {
                 config.apply_flag(&format!("{key}={value}")).unwrap();
             }
+            let before = shown.clone();
             shown.apply(change);
-            assert_eq!(view(&config, &shown), shown, "{change:?}");
-            assert_eq!(view(&config, &Settings::default()).theme, shown.theme);
+            assert_ne!(before, shown, "{change:?} changes nothing here");
+            assert_eq!(view(&config), shown, "{change:?}");
         }
+    }
+
+    #[test]
+    fn the_first_page_proposes_limits_where_none_are_set() {
+        let mut config = config::Settings::default();
+        config.limits.upload_kib = 5;
+        let mut shown = view(&config);
+        propose(&mut shown);
+        assert_eq!((shown.download_kib_per_s, shown.upload_kib_per_s), (256, 5));
+        assert_eq!((shown.monthly_gb, shown.disk_gb), (10, 10));
     }
 }

@@ -87,12 +87,6 @@ fn date(now_ms: u64, utc_offset_minutes: i32) -> (i16, i8, i8) {
     (date.year(), date.month(), date.day())
 }
 
-/// What the volunteer's clock is ahead of UTC at this time.
-pub fn utc_offset_minutes(now_ms: u64) -> i32 {
-    let time = Timestamp::from_millisecond(now_ms as i64).unwrap_or_default();
-    time.to_zoned(TimeZone::system()).offset().seconds() / 60
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

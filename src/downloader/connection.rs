@@ -22,11 +22,15 @@ use ureq::unversioned::transport::{
 };
 use ureq::{Agent, Error};
 
-use super::socket::SocketConnector;
+use super::socket::{CutOff, Patience, SocketConnector};
 use super::tape::{Tape, Taped};
 use crate::clock::Millis;
 use crate::config::Settings;
 use crate::crawl_jobs::SiteCell;
+use crate::limits::Limits;
+
+/// The longest that the volunteer's limits can make a fetch last beyond its own time.
+const MOST_HELD: Duration = Duration::from_secs(3_600);
 
 /// A connection to one site: opened when first used, and again when it has gone stale.
 pub struct Connection {
@@ -47,10 +51,13 @@ pub struct Dialer {
 }
 
 impl Dialer {
-    /// A dialer that keeps the bounds of these settings.
-    pub fn new(settings: &Settings) -> Self {
+    /// A dialer that keeps the bounds of these settings, and the volunteer's limits.
+    pub fn new(settings: &Settings, limits: Arc<Limits>) -> Self {
         let network = &settings.network;
-        let limit = |ms| Some(Duration::from_millis(ms));
+        let patience = Patience {
+            connect: Duration::from_millis(network.connect_timeout_ms),
+            fetch: Duration::from_millis(network.fetch_timeout_ms),
+        };
         let tls = TlsConfig::builder().root_certs(RootCerts::WebPki).build();
         let config = Config::builder()
             .http_status_as_error(false)
@@ -61,8 +68,8 @@ impl Dialer {
             .user_agent(user_agent(settings))
             .accept("text/html,application/xhtml+xml,*/*;q=0.8")
             .accept_encoding("gzip, deflate, br")
-            .timeout_connect(limit(network.connect_timeout_ms))
-            .timeout_global(limit(network.fetch_timeout_ms))
+            // The sockets watch the server's time; this is for what the limits add to it.
+            .timeout_global(Some(patience.connect + patience.fetch + MOST_HELD))
             .max_response_header_size(network.max_header_bytes)
             .input_buffer_size(input_buffer_bytes(network.max_header_bytes))
             .output_buffer_size(4 << 10)
@@ -71,7 +78,7 @@ impl Dialer {
             .max_idle_age(Duration::from_secs(network.idle_secs.max(1)))
             .build();
         let connector = SiteConnector {
-            socket: SocketConnector::new(network.allow_private),
+            socket: SocketConnector::new(network.allow_private, patience, limits),
             tls: RustlsConnector::default(),
         };
         Self {
@@ -169,6 +176,7 @@ impl SiteConnector {
         let secured = self.tls.connect(details, Some(socket));
         let secured = secured.map_err(|error| match error {
             Error::Timeout(_) => error,
+            Error::Other(inner) if inner.is::<CutOff>() => Error::Other(inner),
             other => Error::Other(Box::new(TlsError(other))),
         })?;
         Ok(secured.map(|transport| (Box::new(transport) as Box<dyn Transport>, address)))

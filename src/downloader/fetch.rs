@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use ureq::http::{HeaderMap, HeaderName, header};
 
 use super::connection::{Connection, Dialer, TlsError};
-use super::socket::{BrokenOff, ConnectError};
+use super::socket::{BrokenOff, ConnectError, CutOff};
 use crate::counters::ErrorKind;
 
 /// What a server answered.
@@ -33,6 +33,9 @@ pub enum FetchError {
     /// The guard refused the address at the moment of connecting.
     #[error("{0}")]
     AddressRefused(ConnectError),
+    /// This peer stopped it, for reasons of its own.
+    #[error("{CutOff}")]
+    CutOff,
     /// Any other reason, by its kind.
     #[error("{1}")]
     Failed(ErrorKind, String),
@@ -50,6 +53,7 @@ impl FetchError {
             _ => ErrorKind::Other,
         };
         match error {
+            Error::Other(inner) if inner.is::<CutOff>() => Self::CutOff,
             Error::Other(inner) => match inner.downcast::<ConnectError>() {
                 Ok(refused) if matches!(*refused, ConnectError::Refused(_)) => {
                     Self::AddressRefused(*refused)
@@ -61,10 +65,11 @@ impl FetchError {
         }
     }
 
-    /// The kind under which it is counted; none for a refusal, which is no error.
+    /// The kind under which it is counted; none for a refusal and for a fetch that this
+    /// peer stopped, which are no errors.
     pub fn kind(&self) -> Option<ErrorKind> {
         match self {
-            Self::AddressRefused(_) => None,
+            Self::AddressRefused(_) | Self::CutOff => None,
             Self::Failed(kind, _) => Some(*kind),
         }
     }

@@ -1,16 +1,22 @@
 //! TCP below `ureq`: connects, with the address guard at that very moment, and moves
 //! bytes with as few system calls as will do.
 //!
-//! `ureq` brings a transport of its own. This one differs in four ways: it refuses
+//! `ureq` brings a transport of its own. This one differs in six ways: it refuses
 //! addresses that the guard refuses, whatever the resolver said; it sets a socket's
 //! time limits only when they have changed enough to matter; it looks whether an idle
-//! connection is still good with one system call; and it does not let a reset pass for
-//! the end of a body (`docs/decisions/0003-ureq.md`).
+//! connection is still good with one system call; it does not let a reset pass for
+//! the end of a body (`docs/decisions/0003-ureq.md`); every byte is counted here and held
+//! to the volunteer's limits; and a server's time is up when the server has used it, not
+//! when our own limits have.
+//!
+//! Under a limit, what has arrived is looked at first, then waited for in the line of the
+//! limit, and only then read: nothing is granted that is not there, and the operating
+//! system's small buffer makes TCP slow the server down.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -21,6 +27,15 @@ use ureq::unversioned::transport::{
 };
 
 use crate::guard;
+use crate::limits::{Limits, Stopwatch};
+
+/// What connecting costs each way, about.
+const CONNECT_BYTES: usize = 60;
+/// Under a limit, a socket's buffer holds what this part of a second brings in, within
+/// these bounds; above the upper one the system's own buffer will do.
+const BUFFERS_PER_SEC: u64 = 4;
+const LEAST_BUFFER: u64 = 16 << 10;
+const MOST_BUFFER: u64 = 256 << 10;
 
 /// Why no connection was made.
 #[derive(Debug, thiserror::Error)]
@@ -42,10 +57,26 @@ pub enum ConnectError {
 #[error("the server broke off the connection: {0}")]
 pub struct BrokenOff(io::Error);
 
+/// We cut the connection off ourselves: the server is not to blame.
+#[derive(Debug, thiserror::Error)]
+#[error("this peer stopped the fetch")]
+pub struct CutOff;
+
+/// How long a server may take, our own limits apart.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// To connect.
+    pub connect: Duration,
+    /// For one request, from its first byte to the answer's last, TLS included.
+    pub fetch: Duration,
+}
+
 /// Makes [`Socket`]s, and can cut all that are open.
 #[derive(Debug)]
 pub struct SocketConnector {
     allow_private: bool,
+    patience: Patience,
+    limits: Arc<Limits>,
     open: Arc<OpenSockets>,
 }
 
@@ -53,40 +84,67 @@ pub struct SocketConnector {
 #[derive(Debug, Default)]
 struct OpenSockets {
     numbers: AtomicU64,
-    streams: Mutex<HashMap<u64, Weak<TcpStream>>>,
+    /// How often all were cut: a connection that was being made meanwhile is cut, too.
+    cuts: AtomicU64,
+    wires: Mutex<HashMap<u64, Weak<Wire>>>,
+}
+
+/// A stream, and whether we have cut it.
+#[derive(Debug)]
+struct Wire {
+    stream: TcpStream,
+    is_cut: AtomicBool,
 }
 
 impl SocketConnector {
-    /// Private addresses may be visited, or not.
-    pub fn new(allow_private: bool) -> Self {
+    /// Private addresses may be visited, or not. All traffic keeps these limits.
+    pub fn new(allow_private: bool, patience: Patience, limits: Arc<Limits>) -> Self {
         Self {
             allow_private,
+            patience,
+            limits,
             open: Arc::default(),
         }
     }
 
-    /// Cuts all open connections: whoever waits on one gets an error.
+    /// Cuts all open connections: whoever waits on one, or for the limits, gets an error.
     pub fn cut_all(&self) {
-        let open: Vec<_> = self.open.streams.lock().values().cloned().collect();
-        for stream in open.iter().filter_map(Weak::upgrade) {
+        self.open.cuts.fetch_add(1, Relaxed);
+        let open: Vec<_> = self.open.wires.lock().values().cloned().collect();
+        for wire in open.iter().filter_map(Weak::upgrade) {
+            wire.is_cut.store(true, Relaxed);
             // An error means that it is closed already.
-            let _closed = stream.shutdown(Shutdown::Both);
+            let _closed = wire.stream.shutdown(Shutdown::Both);
         }
+        self.limits.wake();
     }
 
-    fn socket(&self, stream: TcpStream, address: IpAddr, details: &ConnectionDetails) -> Socket {
+    fn socket(
+        &self,
+        stream: TcpStream,
+        address: IpAddr,
+        buffer: Option<usize>,
+        details: &ConnectionDetails,
+    ) -> Socket {
         let config = details.config;
         let sizes = (config.input_buffer_size(), config.output_buffer_size());
-        let stream = Arc::new(stream);
-        let number = self.open.numbers.fetch_add(1, Relaxed);
-        let weak = Arc::downgrade(&stream);
-        self.open.streams.lock().insert(number, weak);
-        Socket {
+        let wire = Arc::new(Wire {
             stream,
+            is_cut: AtomicBool::new(false),
+        });
+        let number = self.open.numbers.fetch_add(1, Relaxed);
+        let weak = Arc::downgrade(&wire);
+        self.open.wires.lock().insert(number, weak);
+        Socket {
+            wire,
             address,
             number,
             open: self.open.clone(),
+            limits: self.limits.clone(),
             buffers: LazyBuffers::new(sizes.0, sizes.1),
+            system_buffer: buffer,
+            patience: self.patience.fetch,
+            watch: Stopwatch::start(),
             read_limit: None,
             write_limit: None,
         }
@@ -100,14 +158,24 @@ impl Connector<()> for SocketConnector {
         let mut last = ConnectError::NoAddress;
         // Each address gets its share of the time.
         let share = details.addrs.len().max(1) as u32;
-        let limit = details.timeout.not_zero().map(|limit| *limit / share);
+        let limit = shorter(details.timeout, self.patience.connect) / share;
+        let cuts = self.open.cuts.load(Relaxed);
+        let buffer = system_buffer(self.limits.down.limit());
         for &address in details.addrs.iter() {
             if !self.allow_private && !guard::is_public(address.ip()) {
                 last = ConnectError::Refused(address);
                 continue;
             }
-            match connect_to(address, limit) {
-                Ok(stream) => return Ok(Some(self.socket(stream, address.ip(), details))),
+            self.limits.up.charge(CONNECT_BYTES);
+            let connected = connect_to(address, limit, buffer);
+            if self.open.cuts.load(Relaxed) != cuts {
+                return Err(Error::Other(Box::new(CutOff)));
+            }
+            match connected {
+                Ok(stream) => {
+                    self.limits.down.charge(CONNECT_BYTES);
+                    return Ok(Some(self.socket(stream, address.ip(), buffer, details)));
+                }
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     return Err(Error::Timeout(details.timeout.reason));
                 }
@@ -118,30 +186,61 @@ impl Connector<()> for SocketConnector {
     }
 }
 
-fn connect_to(address: SocketAddr, limit: Option<Duration>) -> io::Result<TcpStream> {
-    let stream = match limit {
-        Some(limit) => TcpStream::connect_timeout(&address, limit)?,
-        None => TcpStream::connect(address)?,
+fn connect_to(
+    address: SocketAddr,
+    limit: Duration,
+    buffer: Option<usize>,
+) -> io::Result<TcpStream> {
+    let stream = match buffer {
+        None => TcpStream::connect_timeout(&address, limit)?,
+        // The size must be known when the connection is made, since it is agreed on then.
+        Some(bytes) => {
+            let domain = socket2::Domain::for_address(address);
+            let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None)?;
+            socket.set_recv_buffer_size(bytes)?;
+            socket.connect_timeout(&address.into(), limit)?;
+            socket.into()
+        }
     };
     stream.set_nodelay(true)?;
     Ok(stream)
 }
 
+/// How large the system's buffer should be under this limit; `None` for its own choice.
+fn system_buffer(bytes_per_sec: u64) -> Option<usize> {
+    let wanted = bytes_per_sec / BUFFERS_PER_SEC;
+    (bytes_per_sec > 0 && wanted < MOST_BUFFER).then(|| wanted.max(LEAST_BUFFER) as usize)
+}
+
+/// The time that is left, by `ureq` and by us. Never nothing at all, which sockets would
+/// take for no limit.
+fn shorter(timeout: NextTimeout, ours: Duration) -> Duration {
+    let theirs = timeout.not_zero().map_or(ours, |limit| *limit);
+    theirs.min(ours).max(Duration::from_micros(1))
+}
+
 /// A connection below TLS.
 #[derive(Debug)]
 pub struct Socket {
-    stream: Arc<TcpStream>,
+    wire: Arc<Wire>,
     address: IpAddr,
     number: u64,
     open: Arc<OpenSockets>,
+    limits: Arc<Limits>,
     buffers: LazyBuffers,
+    /// The size of the system's buffer, if we have set it.
+    system_buffer: Option<usize>,
+    /// How long one request may take.
+    patience: Duration,
+    /// Runs from the beginning of each request.
+    watch: Stopwatch,
     read_limit: Option<Duration>,
     write_limit: Option<Duration>,
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        self.open.streams.lock().remove(&self.number);
+        self.open.wires.lock().remove(&self.number);
     }
 }
 
@@ -177,39 +276,111 @@ fn in_time<T>(result: io::Result<T>, timeout: NextTimeout) -> Result<T, Error> {
     })
 }
 
+fn retried<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            result => return result,
+        }
+    }
+}
+
+impl Wire {
+    fn is_cut(&self) -> bool {
+        self.is_cut.load(Relaxed)
+    }
+
+    /// An error or an end of our own making is told apart from the server's.
+    fn told_apart(&self, result: Result<usize, Error>) -> Result<usize, Error> {
+        match result {
+            Ok(1..) => result,
+            _ if self.is_cut() => Err(Error::Other(Box::new(CutOff))),
+            _ => result,
+        }
+    }
+}
+
+impl Socket {
+    /// The time that is left for the request.
+    fn left(&self, timeout: NextTimeout) -> Result<Duration, Error> {
+        match self.patience.checked_sub(self.watch.elapsed()) {
+            Some(left) if !left.is_zero() => Ok(shorter(timeout, left)),
+            _ => Err(Error::Timeout(timeout.reason)),
+        }
+    }
+
+    /// Reads what is there, once it may be read.
+    fn read_within_limits(&mut self, timeout: NextTimeout) -> Result<usize, Error> {
+        let down = &self.limits.down;
+        let buffer = system_buffer(down.limit());
+        if buffer != self.system_buffer {
+            self.system_buffer = buffer;
+            let bytes = buffer.unwrap_or(MOST_BUFFER as usize);
+            socket2::SockRef::from(&self.wire.stream).set_recv_buffer_size(bytes)?;
+        }
+        let room = self.buffers.input_append_buf();
+        let most = room.len().min(down.most_granted());
+        let room = &mut room[..most];
+        let there = in_time(retried(|| self.wire.stream.peek(room)), timeout);
+        let there = match self.wire.told_apart(there)? {
+            0 => return Ok(0),
+            there => there,
+        };
+        let Some(granted) = down.wait(there, || self.wire.is_cut()) else {
+            return Err(Error::Other(Box::new(CutOff)));
+        };
+        let read = retried(|| (&self.wire.stream).read(&mut room[..granted]));
+        down.give_back(granted - read.as_ref().map_or(0, |&read| read));
+        in_time(read, timeout)
+    }
+}
+
 impl Transport for Socket {
     fn buffers(&mut self) -> &mut dyn Buffers {
         &mut self.buffers
     }
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
-        let wanted = timeout.not_zero().map(|limit| *limit);
+        let wanted = Some(self.left(timeout)?);
         if !serves(self.write_limit, wanted) {
             self.write_limit = with_room(wanted);
-            self.stream.set_write_timeout(self.write_limit)?;
+            self.wire.stream.set_write_timeout(self.write_limit)?;
         }
-        let output = &self.buffers.output()[..amount];
-        in_time((&*self.stream).write_all(output), timeout)
+        let mut output = &self.buffers.output()[..amount];
+        while !output.is_empty() {
+            let Some(granted) = self.limits.up.wait(output.len(), || self.wire.is_cut()) else {
+                return Err(Error::Other(Box::new(CutOff)));
+            };
+            let written = in_time((&self.wire.stream).write_all(&output[..granted]), timeout);
+            self.wire.told_apart(written.map(|()| granted))?;
+            output = &output[granted..];
+        }
+        Ok(())
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
-        let wanted = timeout.not_zero().map(|limit| *limit);
+        let wanted = Some(self.left(timeout)?);
         if !serves(self.read_limit, wanted) {
             self.read_limit = with_room(wanted);
-            self.stream.set_read_timeout(self.read_limit)?;
+            self.wire.stream.set_read_timeout(self.read_limit)?;
         }
-        let amount = loop {
-            match (&*self.stream).read(self.buffers.input_append_buf()) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                result => break in_time(result, timeout)?,
-            }
+        let read = if self.limits.down.is_free() && self.system_buffer.is_none() {
+            let room = self.buffers.input_append_buf();
+            let read = in_time(retried(|| (&self.wire.stream).read(room)), timeout);
+            self.limits.down.charge(*read.as_ref().unwrap_or(&0));
+            read
+        } else {
+            self.read_within_limits(timeout)
         };
+        let amount = self.wire.told_apart(read)?;
         self.buffers.input_appended(amount);
         Ok(amount > 0)
     }
 
     fn is_open(&mut self) -> bool {
-        is_quiet(&self.stream)
+        // Asked between requests: the next one has its time ahead of it.
+        self.watch = Stopwatch::start();
+        !self.wire.is_cut() && is_quiet(&self.wire.stream)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A downloader thread.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::Sender;
 use url::Url;
@@ -25,6 +25,7 @@ use crate::crawl_jobs::{
 use crate::distribution::{Key, Owner};
 use crate::fingerprint::ContentFingerprint;
 use crate::ledger::{Capture, Captures, Ledger, PageTotals};
+use crate::limits::Stopwatch;
 use crate::page::{Page, PageRoom};
 use crate::page_duplication::LocalPageDuplication;
 use crate::politeness::{Courtesy, retry_after};
@@ -219,7 +220,7 @@ impl Downloader {
             names: &self.names,
             settings: &self.settings,
         };
-        let begun = Instant::now();
+        let begun = Stopwatch::start();
         let outcome = fetch.run(origin, &mut at_hand.connection);
         self.settle(at_hand, |state, courtesy, now_ms| match outcome {
             RobotsOutcome::Rules(rules) => {
@@ -239,6 +240,8 @@ impl Downloader {
                 let goes_on = self.rest(state, asked, kind, courtesy, now_ms);
                 self.counters.retries.add(goes_on.into());
             }
+            // It will be asked for again.
+            RobotsOutcome::Failed(FetchError::CutOff) => {}
             RobotsOutcome::Failed(error) => {
                 tracing::debug!("{origin}/robots.txt: {error}");
                 match error.kind() {
@@ -295,7 +298,7 @@ impl Downloader {
     fn fetch_page(&self, mut at_hand: AtHand, fetch: PageFetch) {
         let limit = BodyLimit::Whole(self.settings.network.max_body_bytes);
         let url = fetch.job.record.url.as_str();
-        let begun = Instant::now();
+        let begun = Stopwatch::start();
         let at_ms = self.clock.now_ms();
         if self.ledger.archives() {
             at_hand.connection.tape.start();
@@ -335,6 +338,15 @@ impl Downloader {
                 self.settle(at_hand, |state, courtesy, now_ms| {
                     let pace = &mut state.site.pace;
                     pace.after_answer(now_ms, took, None, courtesy);
+                });
+            }
+            // The page waits again, as if it had not been begun.
+            Err(FetchError::CutOff) => {
+                let PageFetch {
+                    job, unfinished, ..
+                } = fetch;
+                self.settle(at_hand, |state, _, _| {
+                    self.jobs.push_again(state, job, unfinished);
                 });
             }
             Err(FetchError::Failed(kind, why)) => {

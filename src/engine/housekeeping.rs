@@ -1,4 +1,5 @@
-//! What must be done now and then: snapshots, idle connections, the overflow state.
+//! What must be done now and then: snapshots, idle connections, the overflow state,
+//! rates and quota, pauses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,6 +8,7 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::RecvTimeoutError;
 
 use super::memory::MemoryBudget;
+use super::pausing::Pausing;
 use super::{Snapshot, StopSignal};
 use crate::clock::Clock;
 use crate::counters::Counters;
@@ -14,6 +16,7 @@ use crate::crawl_jobs::CrawlJobs;
 use crate::downloader::IdleConnections;
 use crate::handing_on::Outbox;
 use crate::ledger::Ledger;
+use crate::limits::Limits;
 use crate::preprocessor::Preprocessor;
 use crate::report::Report;
 
@@ -32,6 +35,10 @@ pub struct Housekeeper {
     pub outbox: Arc<Outbox>,
     /// Connections that nobody uses at the moment.
     pub idle: Arc<IdleConnections>,
+    /// The volunteer's limits.
+    pub limits: Arc<Limits>,
+    /// Pauses that begin and end.
+    pub pausing: Arc<Pausing>,
     /// The memory of all blocks.
     pub memory: MemoryBudget,
     /// What is kept, and whether that works.
@@ -50,7 +57,10 @@ impl Housekeeper {
     /// Works until the engine stops.
     pub fn run(mut self) {
         while self.stop.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
-            self.idle.sweep(self.clock.now_ms());
+            let now_ms = self.clock.now_ms();
+            self.idle.sweep(now_ms);
+            self.limits.tick(now_ms);
+            self.pausing.tick();
             self.memory.keep();
             let activity = self.jobs.activity();
             let mut report = Report::new(&self.counters, self.memory.limit_bytes());

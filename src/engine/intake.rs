@@ -1,8 +1,9 @@
 //! The threads that take in what other peers send: URLs, receipts and claims.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crossbeam_channel::{Sender, select};
+use crossbeam_channel::{RecvTimeoutError, Sender, select};
 use peercrawl_overlay::{Event, Overlay, PeerId, Replier, Verdict};
 
 use super::StopSignal;
@@ -15,6 +16,9 @@ use crate::message::{Message, SentUrl};
 use crate::page_duplication::RemotePageDuplication;
 use crate::record::UrlRecord;
 use crate::url_range_validator::{Reception, UrlRangeValidator};
+
+/// How often a peer that has left looks whether it has joined again.
+const AWAY: Duration = Duration::from_millis(250);
 
 /// See the module.
 pub struct Intake {
@@ -43,12 +47,16 @@ pub struct Intake {
 impl Intake {
     /// Works until the engine stops.
     pub fn run(&self) {
-        let events = self.overlay.events();
+        let mut events = self.overlay.events();
         loop {
             select! {
                 recv(events) -> event => match event {
                     Ok(event) => self.take(event),
-                    Err(_) => return,
+                    // This peer has left, and may join again.
+                    Err(_) => match self.stop.recv_timeout(AWAY) {
+                        Err(RecvTimeoutError::Timeout) => events = self.overlay.events(),
+                        _ => return,
+                    },
                 },
                 recv(self.stop) -> _ => return,
             }

@@ -17,11 +17,11 @@ struct Facts {
     index: Option<u32>,
 }
 
-/// What this peer says about itself.
-pub fn announcement(settings: &config::Distribution) -> Arc<[u8]> {
+/// What this peer says about itself; a capacity of 0 means that it pauses.
+pub fn announcement(settings: &config::Distribution, capacity: u8) -> Arc<[u8]> {
     let is_static = settings.kind == DistributionChoice::Static;
     let facts = Facts {
-        capacity: settings.capacity,
+        capacity,
         index: is_static.then_some(settings.index),
     };
     // Encoding two numbers into memory does not fail.

@@ -9,6 +9,7 @@
 //! - `housekeeping`: snapshots, idle connections, overflow
 //! - `memory`: what goes to disk when there is too much of it
 //! - `members`: what peers say about themselves, and who owns what by it
+//! - [`pausing`]: pausing, going on, finishing and leaving
 //! - [`snapshot`]: what there is to look at
 //! - [`tables`]: what there is to look at in large tables
 
@@ -16,6 +17,7 @@ mod housekeeping;
 mod intake;
 mod members;
 mod memory;
+pub mod pausing;
 pub mod snapshot;
 pub mod tables;
 mod wiring;
@@ -30,6 +32,7 @@ use crossbeam_channel::{Receiver, Sender};
 use peercrawl_overlay::Overlay;
 
 pub use members::View;
+pub use pausing::{Pausing, RunState, Standing, WhyStopped, Wish};
 pub use snapshot::Snapshot;
 
 use crate::canonical::{CanonicalForm, Refusal};
@@ -42,6 +45,7 @@ use crate::distribution::Ownership;
 use crate::downloader::connection::Dialer;
 use crate::handing_on::Outbox;
 use crate::ledger::{Kept, Ledger};
+use crate::limits::Limits;
 use crate::preprocessor::{Preprocessor, Pressure};
 use crate::record::UrlRecord;
 use crate::report::Report;
@@ -63,6 +67,8 @@ pub struct Surroundings {
     pub overlay: Arc<dyn Overlay>,
     /// Who knows where host names lead.
     pub names: Arc<dyn NameService>,
+    /// The volunteer's limits, which the overlay keeps, too.
+    pub limits: Arc<Limits>,
     /// A data directory, if what is done is to be kept; what an earlier run has left in
     /// it goes on.
     pub kept: Option<Kept>,
@@ -93,6 +99,8 @@ pub struct Engine {
     outbox: Arc<Outbox>,
     overlay: Arc<dyn Overlay>,
     dialer: Dialer,
+    limits: Arc<Limits>,
+    pausing: Arc<Pausing>,
     snapshot: Arc<ArcSwap<Snapshot>>,
     ledger: Arc<Ledger>,
     /// Pages that earlier runs have fetched.
@@ -239,9 +247,42 @@ impl Engine {
         self.outbox.len() as u64
     }
 
-    /// Stops or resumes fetching; what is under way goes on.
+    /// Stops or resumes fetching, and tells nobody; what is under way goes on.
     pub fn set_paused(&self, is_paused: bool) {
         self.jobs.set_paused(is_paused);
+    }
+
+    /// The volunteer's limits: they can be changed at any time, and tell what has gone
+    /// through the sockets.
+    pub fn limits(&self) -> &Arc<Limits> {
+        &self.limits
+    }
+
+    /// Begins no fetch any more; what is under way ends or is cut within 5 s, and then
+    /// only membership remains.
+    pub fn pause(&self) {
+        self.pausing.set_wish(Wish::Pause);
+    }
+
+    /// Goes on after [`pause`](Self::pause) or [`finish`](Self::finish); a peer that has
+    /// left joins again.
+    pub fn resume(&self) {
+        self.pausing.set_wish(Wish::Run);
+    }
+
+    /// Completes what is under way, begins nothing new, and then leaves the overlay.
+    pub fn finish(&self) {
+        self.pausing.set_wish(Wish::Finish);
+    }
+
+    /// What the engine does, and why.
+    pub fn run_state(&self) -> RunState {
+        self.pausing.state()
+    }
+
+    /// Where wishes and verdicts of the conditions are told, for threads of their own.
+    pub fn pausing(&self) -> &Arc<Pausing> {
+        &self.pausing
     }
 
     /// Takes a site out of this peer, as bytes; `None` if it is not here. What becomes
@@ -323,6 +364,9 @@ impl Engine {
         for thread in self.threads.drain(..) {
             join(thread);
         }
+        let now_ms = self.clock.now_ms();
+        self.limits.tick(now_ms);
+        self.limits.save_quota(now_ms);
     }
 
     /// Lets pages that were fetched come to their end, and writes everything down.

@@ -199,7 +199,7 @@ mod tests {
             let mut site = Site::new(&host);
             site.counters.fetched = number % 1_000;
             site.pace.delay_ms = 500 * (number % 3);
-            Arc::new(SiteCell::new(Key::of_host(&host).0, site))
+            Arc::new(SiteCell::new(Key::of_host(&host), site, true))
         };
         (0..count).map(cell).collect()
     }
@@ -245,7 +245,7 @@ mod tests {
 
     #[test]
     fn a_delay_is_explained() {
-        let cell = SiteCell::new(1, Site::new("a.example"));
+        let cell = SiteCell::new(Key(1), Site::new("a.example"), true);
         let mut state = cell.lock();
         assert_eq!(row(&state, 1_000).delay_why, DelayWhy::Usual);
         state.site.pace.delay_ms = 4_000;

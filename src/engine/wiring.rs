@@ -2,14 +2,17 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::thread::{self, JoinHandle};
 
 use arc_swap::ArcSwap;
 use crossbeam_channel::bounded;
+use parking_lot::Mutex;
 
 use super::housekeeping::Housekeeper;
 use super::intake::Intake;
 use super::memory::MemoryBudget;
+use super::pausing::Pausing;
 use super::{Engine, Snapshot, StartError, Surroundings, View, members};
 use crate::canonical::CanonicalForm;
 use crate::clock::Clock;
@@ -41,6 +44,7 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
         settings,
         overlay,
         names,
+        limits,
         kept,
     } = surroundings;
     let settings = Arc::new(settings);
@@ -57,7 +61,8 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
     let crawls = Arc::new(Crawls::new(ledger.clone()));
     let (stop, stopped) = bounded(0);
 
-    overlay.announce(members::announcement(&settings.distribution));
+    let capacity = settings.distribution.capacity;
+    overlay.announce(members::announcement(&settings.distribution, capacity));
     let view = Arc::new(View::new(overlay.clone(), &settings.distribution));
 
     // Blocks 13, 2 and 1: where URLs wait, and how they get there.
@@ -67,6 +72,7 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
         counters.clone(),
         resolve.clone(),
         settings.politeness.private_per_address,
+        limits.gate.clone(),
         ledger.clone(),
     ));
     let preprocessor = Preprocessor::new(&settings, jobs.clone(), counters.clone(), ledger.clone());
@@ -110,7 +116,7 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
     });
 
     // Block 3 and what it works with.
-    let dialer = Dialer::new(&settings);
+    let dialer = Dialer::new(&settings, limits.clone());
     let idle = IdleConnections::new(
         settings.network.idle_connections,
         settings.network.idle_secs,
@@ -227,9 +233,23 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
         stop: stopped.clone(),
     };
     crew.hire("handing-on".into(), move || sender.run())?;
+    let keeps_sites = Arc::new(AtomicBool::new(false));
+    let pausing = Arc::new(Pausing {
+        jobs: jobs.clone(),
+        outbox: outbox.clone(),
+        dialer: dialer.clone(),
+        overlay: overlay.clone(),
+        view: view.clone(),
+        distribution: settings.distribution.clone(),
+        limits: limits.clone(),
+        keeps_sites: keeps_sites.clone(),
+        clock,
+        mind: Mutex::default(),
+    });
     let handover = HandoverSender {
         overlay: overlay.clone(),
         view,
+        keeps_sites,
         preprocessor: preprocessor.clone(),
         arrivals,
         changed,
@@ -242,6 +262,8 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
         preprocessor: preprocessor.clone(),
         outbox: outbox.clone(),
         idle,
+        limits: limits.clone(),
+        pausing: pausing.clone(),
         memory: MemoryBudget::new(
             &settings,
             &jobs,
@@ -271,6 +293,8 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
         outbox,
         overlay,
         dialer,
+        limits,
+        pausing,
         snapshot,
         ledger,
         resumed_pages,

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, after, never, select};
@@ -26,6 +27,8 @@ pub struct HandoverSender {
     pub overlay: Arc<dyn Overlay>,
     /// Who owns what.
     pub view: Arc<View>,
+    /// Whether sites stay here although they are not ours: a short pause moves nothing.
+    pub keeps_sites: Arc<AtomicBool>,
     /// Where the sites are.
     pub preprocessor: Arc<Preprocessor>,
     /// The other direction.
@@ -106,6 +109,9 @@ impl HandoverSender {
 
     /// Takes out every site that is another peer's by now.
     fn freeze_foreign(&self, memory: &mut Memory) {
+        if self.keeps_sites.load(Relaxed) {
+            return;
+        }
         for cell in self.preprocessor.sites() {
             let key = Key(cell.key);
             if matches!(self.view.owner(key), Owner::Me | Owner::Nobody) {

@@ -411,12 +411,14 @@ mod tests {
         change(&mut settings);
         let counters = Arc::new(Counters::default());
         let resolve = Arc::new(ResolveQueue::default());
+        let gate = crate::limits::Limits::new(&settings.limits).gate.clone();
         let ledger = Ledger::nothing();
         let jobs = CrawlJobs::new(
             Clock::start(),
             counters.clone(),
             resolve,
             false,
+            gate,
             ledger.clone(),
         );
         let jobs = Arc::new(jobs);

@@ -26,6 +26,7 @@ use std::time::Duration;
 use peercrawl::config::Settings;
 use peercrawl::crawl::CrawlDefinition;
 use peercrawl::engine::{Ending, Engine, Surroundings};
+use peercrawl::limits::Limits;
 use peercrawl::report::Report;
 use peercrawl::resolver::SystemNames;
 use peercrawl_overlay::PeerId;
@@ -100,6 +101,7 @@ fn crawl(mut settings: Settings, seeds: Vec<String>) -> (Report, Option<Ending>)
     settings.crawl.seeds = seeds;
     let definition = CrawlDefinition::from_settings(&settings.crawl);
     let engine = Engine::start(Surroundings {
+        limits: Limits::new(&settings.limits),
         settings,
         overlay: Arc::new(MemoryNetwork::new().join(PeerId([1; 32]))),
         names: Arc::new(SystemNames),

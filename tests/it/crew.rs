@@ -8,6 +8,7 @@ use peercrawl::crawl::CrawlDefinition;
 use peercrawl::demo::fleet::WebNames;
 use peercrawl::demo::web::{Web, WebSpec};
 use peercrawl::engine::{Engine, Surroundings};
+use peercrawl::limits::Limits;
 use peercrawl_overlay::PeerId;
 use peercrawl_overlay::memory::MemoryNetwork;
 
@@ -35,6 +36,7 @@ pub fn engine(settings: &Settings, network: &MemoryNetwork, peer: u8, web: &Arc<
         settings: settings.clone(),
         overlay: Arc::new(network.join(PeerId::repeat(peer))),
         names: Arc::new(WebNames(web.clone())),
+        limits: Limits::new(&settings.limits),
         kept: None,
     };
     Engine::start(surroundings).unwrap()

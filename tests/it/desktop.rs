@@ -42,6 +42,7 @@ impl App {
             data: Some(DataDirectory::open(&folder.path().join("data"), [7; 32]).unwrap()),
             join_file: None,
             demo: None,
+            conditions: None,
             log: EventLog::default(),
         };
         change(&mut opening);

@@ -14,6 +14,7 @@ use peercrawl::data_directory::{DataDirectory, PEER_STATE};
 use peercrawl::demo::fleet::WebNames;
 use peercrawl::demo::web::{Web, WebSpec};
 use peercrawl::engine::{Ending, Engine, Surroundings};
+use peercrawl::limits::Limits;
 use peercrawl_overlay::PeerId;
 use peercrawl_overlay::memory::MemoryNetwork;
 use serde_json::Value;
@@ -57,22 +58,30 @@ impl Crawler<'_> {
         report(&self.start().wait_with_output().unwrap())
     }
 
-    /// Kills a run after the server has been asked so many times more; false if it
-    /// ended before.
-    fn kill_after(&self, requests: u64) -> bool {
+    /// Kills a run after the server has been asked so many times more, and tells how
+    /// long it was busy; `None` if it ended before.
+    fn kill_after(&self, requests: u64) -> Option<Duration> {
         let before = self.web.log().requests;
         let mut child = self.start();
-        let until = Instant::now() + DEADLINE;
-        while self.web.log().requests < before + requests {
-            if child.try_wait().unwrap().is_some() {
-                return false;
+        let started = Instant::now();
+        let mut first = None;
+        loop {
+            let asked = self.web.log().requests - before;
+            if asked > 0 {
+                first.get_or_insert_with(Instant::now);
             }
-            assert!(Instant::now() < until, "nothing is fetched");
+            if asked >= requests {
+                break;
+            }
+            if child.try_wait().unwrap().is_some() {
+                return None;
+            }
+            assert!(started.elapsed() < DEADLINE, "nothing is fetched");
             std::thread::sleep(Duration::from_millis(2));
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        true
+        first.map(|first| first.elapsed())
     }
 }
 
@@ -119,14 +128,13 @@ fn survives_kills(kills: u64, spec: WebSpec, most_requests: u64) {
         web: &web,
         data: data.path(),
     };
-    let begun = Instant::now();
-    let mut killed = 0;
-    while killed < kills && crawler.kill_after(1 + draw(most_requests)) {
-        killed += 1;
+    let mut busy = Duration::ZERO;
+    for _ in 0..kills {
+        let ran = crawler.kill_after(1 + draw(most_requests));
+        busy += ran.expect("the web is too small for so many kills");
     }
-    assert_eq!(killed, kills, "the web is too small for so many kills");
+    let before = web.log().requests;
     let report = crawler.finish();
-    let elapsed = begun.elapsed().as_secs_f64();
     let (truth, log) = (web.truth(), web.log());
     assert_eq!(web.unserved(&truth), [""; 0], "missed: {report}");
     assert_eq!(log.examples, [""; 0], "should not have been asked for");
@@ -135,11 +143,12 @@ fn survives_kills(kills: u64, spec: WebSpec, most_requests: u64) {
     let contents = new.as_u64().unwrap() + duplicate.as_u64().unwrap();
     assert_eq!(contents, truth.reachable, "{report}");
     assert_eq!(*new, truth.distinct_contents);
-    // What a kill may cost: 50 ms of pages at the mean rate, and what was in flight.
+    // What a kill may cost: 50 ms of pages at the rate of those runs, and what was in
+    // flight.
     let again = log.fetched_twice;
-    let in_50_ms = (log.served as f64 / elapsed * 0.05).ceil() as u64;
+    let in_50_ms = (before as f64 / busy.as_secs_f64() * 0.05).ceil() as u64;
     let bound = kills * (in_50_ms + DOWNLOADERS + PAGES_WAITING);
-    println!("{kills} kills: {again} pages again, at most {bound}; {elapsed:.1} s");
+    println!("{kills} kills: {again} pages again, at most {bound}; {in_50_ms} pages in 50 ms");
     assert!(again <= bound, "{again} pages again, at most {bound}");
     let verified = assert_archived(data.path(), &web);
     println!("{verified:?}");
@@ -155,6 +164,74 @@ fn a_crawl_that_is_killed_goes_on() {
 #[ignore = "takes minutes"]
 fn fifty_kills_cost_no_page() {
     survives_kills(50, WebSpec::new(40, 12_000, 12), 300);
+}
+
+/// Crawls a web that does not end in the time there is, and watches the memory of the
+/// process. Run by `.ci/run` for three minutes; `PEERCRAWL_SOAK_SECS` sets another time.
+#[test]
+#[ignore = "takes minutes"]
+fn memory_stays_flat() {
+    let seconds = std::env::var("PEERCRAWL_SOAK_SECS").map_or(180, |text| text.parse().unwrap());
+    let web = web(WebSpec {
+        page_bytes: 4_096,
+        oddities: false,
+        ..WebSpec::new(3_000, 6_000_000, 3)
+    });
+    let data = TempDir::new().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_peercrawl"))
+        .arg("crawl")
+        .args(web.seeds())
+        .args(["--scope", "any", "--allow-private", "--json", "--data"])
+        .arg(data.path())
+        // The disk of whoever runs this is not the point.
+        .args(["--set", "archive.limit_bytes=400000000"])
+        .args(["--set", "archive.file_bytes=50000000"])
+        .args(["--set", "archive.when_full=remove-oldest"])
+        .env("HOME", data.path())
+        .env_remove("RUST_LOG")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    let mut samples: Vec<(f64, f64)> = Vec::new();
+    while begun.elapsed() < Duration::from_secs(seconds) {
+        std::thread::sleep(Duration::from_secs(1));
+        assert_eq!(child.try_wait().unwrap(), None, "it ended");
+        samples.push((begun.elapsed().as_secs_f64(), resident_mib(child.id())));
+    }
+    let stopped = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status();
+    assert!(stopped.unwrap().success());
+    let report = report(&child.wait_with_output().unwrap());
+    let most = samples.iter().map(|s| s.1).fold(0.0, f64::max);
+    let slope = slope(&samples[samples.len() / 2..]) * 60.0;
+    println!("{seconds} s: {most:.0} MiB at most, {slope:+.2} MiB a minute; {report}");
+    assert!(most < 256.0 + 64.0, "{most} MiB");
+    // Noise over a minute and a half is larger than over half an hour.
+    assert!(slope < 256.0 / seconds as f64 * 6.0, "{slope} MiB a minute");
+    assert!(
+        report["pages"].as_u64().unwrap() > 100 * seconds,
+        "{report}"
+    );
+}
+
+/// Resident memory of a process.
+fn resident_mib(process: u32) -> f64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find(|l| l.starts_with("VmRSS:")).unwrap();
+    let kib: f64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kib / 1_024.0
+}
+
+/// The slope of the straight line that fits best.
+fn slope(points: &[(f64, f64)]) -> f64 {
+    let count = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (x, y) = (mean(|p| p.0), mean(|p| p.1));
+    let above: f64 = points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum();
+    let below: f64 = points.iter().map(|p| (p.0 - x).powi(2)).sum();
+    above / below
 }
 
 #[test]
@@ -256,6 +333,7 @@ fn kept_engine(web: &Arc<Web>, data: &Path, change: impl FnOnce(&mut crew::Setti
     let kept = directory.keep(PEER_STATE, &settings).unwrap();
     assert_eq!(kept.notices, [""; 0]);
     let engine = Engine::start(Surroundings {
+        limits: Limits::new(&settings.limits),
         settings: settings.clone(),
         overlay: Arc::new(MemoryNetwork::new().join(PeerId(directory.secret()))),
         names: Arc::new(WebNames(web.clone())),

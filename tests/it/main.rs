@@ -15,6 +15,7 @@ mod desktop;
 mod durable;
 mod full_disk;
 mod hostile;
+mod limits;
 mod links;
 mod sharing;
 mod store;

@@ -242,6 +242,9 @@ impl<B: Backend> eframe::App for App<B> {
         self.toasts.expire(ctx, time_secs);
         self.follow_looks(ctx);
         self.follow_raise(ctx);
+        if self.model.quits && !self.closing {
+            self.quit(ctx);
+        }
         self.answer_close(ctx);
         self.take_dropped(ctx);
         self.cover_scripts(ctx);

@@ -1,0 +1,212 @@
+//! The thread that watches the conditions and tells whoever wants to know.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Sender, bounded};
+use parking_lot::Mutex;
+
+use super::processor::{self, ProcessorReader};
+use super::{Abilities, Judge, Reading, Verdict, battery, desktop, local_time};
+use crate::clock::Clock;
+use crate::config::{Pause, Schedule, Settings};
+
+/// How often files are read.
+const PERIOD: Duration = Duration::from_secs(2);
+/// How often programs are asked, which costs more.
+const ASKING_PERIOD: Duration = Duration::from_secs(10);
+
+/// Where the readings come from.
+#[derive(Debug, Clone)]
+pub struct Sources {
+    /// A folder like `/sys/class/power_supply`.
+    pub power_supplies: PathBuf,
+    /// A file like `/proc/stat`.
+    pub processor: PathBuf,
+    /// Whether the desktop is asked what only it knows.
+    pub asks_desktop: bool,
+}
+
+impl Default for Sources {
+    /// Those of this computer.
+    fn default() -> Self {
+        Self {
+            power_supplies: battery::FOLDER.into(),
+            processor: processor::FILE.into(),
+            asks_desktop: true,
+        }
+    }
+}
+
+/// What the thread shares.
+#[derive(Debug)]
+struct Shared {
+    rules: Mutex<(Schedule, Pause)>,
+    seen: Mutex<(Verdict, Abilities)>,
+}
+
+/// See the module. The thread ends when this is dropped.
+#[derive(Debug)]
+pub struct Watcher {
+    shared: Arc<Shared>,
+    /// Wakes the thread; dropped, it ends it.
+    wake: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watcher {
+    /// Begins to watch. Each verdict that differs from the one before is told to `tell`,
+    /// on the watcher's thread; the first one is taken to follow [`Verdict::Run`].
+    pub fn start(
+        settings: &Settings,
+        sources: Sources,
+        tell: impl Fn(Verdict) + Send + 'static,
+    ) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            rules: Mutex::new((settings.schedule.clone(), settings.pause.clone())),
+            seen: Mutex::default(),
+        });
+        let (wake, woken) = bounded(1);
+        let theirs = shared.clone();
+        let thread = thread::Builder::new()
+            .name("conditions".into())
+            .spawn(move || {
+                let mut reader = Reader::new(sources);
+                let mut judge = Judge::default();
+                let clock = Clock::start();
+                loop {
+                    let (schedule, pause) = theirs.rules.lock().clone();
+                    let now_ms = clock.now_ms();
+                    let reading = reader.read(&pause, now_ms);
+                    let offset = local_time::utc_offset_minutes(now_ms);
+                    let verdict = judge.judge(&schedule, &pause, &reading, now_ms, offset);
+                    let now = (verdict, reading.abilities());
+                    let before = std::mem::replace(&mut *theirs.seen.lock(), now).0;
+                    if verdict != before {
+                        tell(verdict);
+                    }
+                    use crossbeam_channel::RecvTimeoutError::Disconnected;
+                    if woken.recv_timeout(PERIOD) == Err(Disconnected) {
+                        return;
+                    }
+                }
+            })?;
+        Ok(Self {
+            shared,
+            wake: Some(wake),
+            thread: Some(thread),
+        })
+    }
+
+    /// Other rules hold, at once.
+    pub fn set_rules(&self, schedule: &Schedule, pause: &Pause) {
+        *self.shared.rules.lock() = (schedule.clone(), pause.clone());
+        if let Some(wake) = &self.wake {
+            // Full means that it is about to look anyway.
+            let _woken = wake.try_send(());
+        }
+    }
+
+    /// The verdict as of a few seconds ago at most.
+    pub fn verdict(&self) -> Verdict {
+        self.shared.seen.lock().0
+    }
+
+    /// What this computer can tell, as of the first looks.
+    pub fn abilities(&self) -> Abilities {
+        self.shared.seen.lock().1
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.wake = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread that watches the conditions panicked");
+        }
+    }
+}
+
+/// Reads, and remembers what is too dear to be asked for each time.
+struct Reader {
+    sources: Sources,
+    processor: ProcessorReader,
+    asked: Option<Instant>,
+    last: Reading,
+}
+
+impl Reader {
+    fn new(sources: Sources) -> Self {
+        Self {
+            processor: ProcessorReader::new(&sources.processor),
+            sources,
+            asked: None,
+            last: Reading::default(),
+        }
+    }
+
+    fn read(&mut self, pause: &Pause, now_ms: u64) -> Reading {
+        let reading = &mut self.last;
+        reading.is_on_battery = battery::is_on_battery(&self.sources.power_supplies);
+        // Two looks that come right after each other tell nothing of the processor.
+        reading.others_percent = self.processor.others_percent().or(reading.others_percent);
+        if self.sources.asks_desktop {
+            let is_first = self.asked.is_none();
+            let is_due = self.asked.is_none_or(|at| at.elapsed() >= ASKING_PERIOD);
+            if is_first || is_due && pause.on_metered {
+                reading.is_metered = desktop::is_metered();
+            }
+            if is_first || is_due && pause.while_used {
+                reading.unused_for = desktop::unused_for(now_ms);
+            }
+            if is_due {
+                self.asked = Some(Instant::now());
+            }
+        }
+        *reading
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conditions::Reason;
+    use std::fs;
+
+    #[test]
+    fn a_verdict_follows_the_computer_and_the_rules() {
+        let folder = tempfile::tempdir().unwrap();
+        let battery = folder.path().join("BAT0");
+        fs::create_dir(&battery).unwrap();
+        fs::write(battery.join("type"), "Battery\n").unwrap();
+        fs::write(battery.join("status"), "Discharging\n").unwrap();
+        let sources = Sources {
+            power_supplies: folder.path().into(),
+            processor: folder.path().join("no-such-file"),
+            asks_desktop: false,
+        };
+        let (tell, told) = crossbeam_channel::unbounded();
+        let settings = Settings::default();
+        let watcher = Watcher::start(&settings, sources, move |verdict| {
+            tell.send(verdict).unwrap();
+        })
+        .unwrap();
+        let patience = Duration::from_secs(60);
+        let paused = Verdict::Pause(Reason::OnBattery);
+        assert_eq!(told.recv_timeout(patience), Ok(paused));
+        assert_eq!(watcher.verdict(), paused);
+        let abilities = watcher.abilities();
+        assert!(abilities.battery && !abilities.metered && !abilities.processor);
+        let indifferent = Pause {
+            on_battery: false,
+            ..settings.pause.clone()
+        };
+        watcher.set_rules(&settings.schedule, &indifferent);
+        assert_eq!(told.recv_timeout(patience), Ok(Verdict::Run));
+    }
+}

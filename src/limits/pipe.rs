@@ -1,0 +1,340 @@
+//! One direction of everything that goes through our sockets: counted, and held to its
+//! limit.
+//!
+//! Downloads wait in a line, first come, first served; the overlay never waits here, but
+//! is told when to come again. Without a limit there is no line and no lock: one atomic
+//! addition counts the bytes. A limit can change at any time, and holds at once for those
+//! who wait already.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::bucket::Bucket;
+use super::stopwatch;
+
+/// Whoever waits looks this often whether it still should.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// See the module.
+#[derive(Debug)]
+pub struct Pipe {
+    started: Instant,
+    /// Whether there is no limit, so that nobody needs the lock.
+    is_free: AtomicBool,
+    bytes: AtomicU64,
+    waiting: AtomicUsize,
+    line: Mutex<Line>,
+    moved: Condvar,
+}
+
+#[derive(Debug)]
+struct Line {
+    /// 0 for no limit.
+    bytes_per_sec: u64,
+    is_shut: bool,
+    bucket: Bucket,
+    tickets: VecDeque<u64>,
+    next_ticket: u64,
+}
+
+impl Pipe {
+    /// A pipe with this limit, in bytes a second; 0 for none.
+    pub fn new(bytes_per_sec: u64) -> Self {
+        Self {
+            started: Instant::now(),
+            is_free: AtomicBool::new(bytes_per_sec == 0),
+            bytes: AtomicU64::new(0),
+            waiting: AtomicUsize::new(0),
+            line: Mutex::new(Line {
+                bytes_per_sec,
+                is_shut: false,
+                bucket: Bucket::new(bytes_per_sec, Duration::ZERO),
+                tickets: VecDeque::new(),
+                next_ticket: 0,
+            }),
+            moved: Condvar::new(),
+        }
+    }
+
+    /// Sets the limit, in bytes a second; 0 for none.
+    pub fn set_limit(&self, bytes_per_sec: u64) {
+        self.change(|line, now| {
+            line.bytes_per_sec = bytes_per_sec;
+            line.bucket.set_rate(bytes_per_sec, now);
+        });
+    }
+
+    /// Shuts the pipe, or opens it again: nothing goes through one that is shut.
+    pub fn set_shut(&self, is_shut: bool) {
+        self.change(|line, _| line.is_shut = is_shut);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Line, Duration)) {
+        let mut line = self.line.lock();
+        change(&mut line, self.started.elapsed());
+        let is_free = line.bytes_per_sec == 0 && !line.is_shut;
+        self.is_free.store(is_free, Relaxed);
+        drop(line);
+        self.wake();
+    }
+
+    /// Whether there is no limit.
+    pub fn is_free(&self) -> bool {
+        self.is_free.load(Relaxed)
+    }
+
+    /// The limit, in bytes a second; 0 for none.
+    pub fn limit(&self) -> u64 {
+        if self.is_free() {
+            return 0;
+        }
+        self.line.lock().bytes_per_sec
+    }
+
+    /// What has gone through so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// How many wait in the line.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Relaxed)
+    }
+
+    /// The most that is granted at once; no bound without a limit.
+    pub fn most_granted(&self) -> usize {
+        if self.is_free() {
+            return usize::MAX;
+        }
+        self.line.lock().bucket.most_granted()
+    }
+
+    /// Waits until so many bytes may be moved, or a part of them, and tells how many;
+    /// `None` once `is_cut` says that it need not wait any more. The time is no fault of
+    /// the server's, and is kept from [`Stopwatch`](super::Stopwatch)es.
+    pub fn wait(&self, wanted: usize, is_cut: impl Fn() -> bool) -> Option<usize> {
+        if self.is_free() {
+            self.bytes.fetch_add(wanted as u64, Relaxed);
+            return Some(wanted);
+        }
+        let begun = Instant::now();
+        let mut line = self.line.lock();
+        let ticket = line.next_ticket;
+        line.next_ticket += 1;
+        line.tickets.push_back(ticket);
+        let granted = loop {
+            if is_cut() {
+                break None;
+            }
+            let wait = match line.turn(ticket, wanted, self.started.elapsed()) {
+                Ok(granted) => break Some(granted),
+                Err(wait) => wait.min(LOOK),
+            };
+            self.waiting.store(line.tickets.len(), Relaxed);
+            self.moved.wait_for(&mut line, wait);
+        };
+        line.tickets.retain(|&other| other != ticket);
+        self.waiting.store(line.tickets.len(), Relaxed);
+        let has_followers = !line.tickets.is_empty();
+        drop(line);
+        if has_followers {
+            self.moved.notify_all();
+        }
+        stopwatch::add_held(begun.elapsed());
+        self.bytes.fetch_add(granted.unwrap_or(0) as u64, Relaxed);
+        granted
+    }
+
+    /// Gives back what was granted and not moved.
+    pub fn give_back(&self, unused: usize) {
+        if unused == 0 {
+            return;
+        }
+        self.bytes.fetch_sub(unused as u64, Relaxed);
+        if !self.is_free() {
+            self.line.lock().bucket.put_back(unused);
+        }
+    }
+
+    /// Counts bytes that have been moved already.
+    pub fn charge(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Relaxed);
+        if !self.is_free() {
+            let now = self.started.elapsed();
+            self.line.lock().bucket.charge(bytes, now);
+        }
+    }
+
+    /// For the overlay: how many of the bytes wanted may be moved now, or when to ask
+    /// again.
+    pub fn take(&self, wanted: usize) -> Result<usize, Duration> {
+        let granted = match self.is_free() {
+            true => wanted,
+            false => self
+                .line
+                .lock()
+                .overlay_turn(wanted, self.started.elapsed())?,
+        };
+        self.bytes.fetch_add(granted as u64, Relaxed);
+        Ok(granted)
+    }
+
+    /// For the overlay: gives back what was granted and not moved.
+    pub fn put_back(&self, unused: usize) {
+        if unused == 0 {
+            return;
+        }
+        self.bytes.fetch_sub(unused as u64, Relaxed);
+        if !self.is_free() {
+            self.line.lock().bucket.put_back_for_overlay(unused);
+        }
+    }
+
+    /// Makes all who wait look whether they still should.
+    pub fn wake(&self) {
+        // Whoever holds the lock has looked before, and does not wait yet.
+        drop(self.line.lock());
+        self.moved.notify_all();
+    }
+}
+
+impl Line {
+    fn turn(&mut self, ticket: u64, wanted: usize, now: Duration) -> Result<usize, Duration> {
+        if self.is_shut || self.tickets.front() != Some(&ticket) {
+            return match self.bytes_per_sec {
+                // The limit was lifted: nobody has to keep the order any more.
+                0 if !self.is_shut => Ok(wanted),
+                _ => Err(LOOK),
+            };
+        }
+        match self.bytes_per_sec {
+            0 => Ok(wanted),
+            _ => self.bucket.take(wanted, now),
+        }
+    }
+
+    fn overlay_turn(&mut self, wanted: usize, now: Duration) -> Result<usize, Duration> {
+        match self.bytes_per_sec {
+            _ if self.is_shut => Err(LOOK),
+            0 => Ok(wanted),
+            _ => {
+                let is_free = self.tickets.is_empty();
+                self.bucket.take_for_overlay(wanted, is_free, now)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+    use std::thread;
+
+    const KIB: u64 = 1_024;
+
+    /// So many threads take as much as they can for a while; gives what each has got.
+    fn share(pipe: &Arc<Pipe>, threads: usize, time: Duration) -> Vec<u64> {
+        let until = Instant::now() + time;
+        let takers: Vec<_> = (0..threads)
+            .map(|number| {
+                let pipe = pipe.clone();
+                thread::spawn(move || {
+                    let mut got = 0;
+                    while Instant::now() < until {
+                        // Some are greedier than others.
+                        got += pipe.wait(500 << number, || false).unwrap() as u64;
+                    }
+                    got
+                })
+            })
+            .collect();
+        takers
+            .into_iter()
+            .map(|taker| taker.join().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn many_share_a_limit_fairly_and_use_it_up() {
+        let pipe = Arc::new(Pipe::new(512 * KIB));
+        let got = share(&pipe, 8, Duration::from_secs(2));
+        let all: u64 = got.iter().sum();
+        assert_eq!(all, pipe.bytes());
+        let part = all as f64 / (1_024.0 * KIB as f64);
+        assert!((0.9..1.1).contains(&part), "{part} of what is allowed");
+        // Each had as many turns as the others.
+        assert!(got[0] > 2 * 8 * 500, "the humblest got {}", got[0]);
+    }
+
+    #[test]
+    fn without_a_limit_nobody_waits() {
+        let pipe = Pipe::new(0);
+        assert_eq!(pipe.wait(1 << 30, || true), Some(1 << 30));
+        assert_eq!(pipe.take(1 << 30), Ok(1 << 30));
+        pipe.put_back(1 << 30);
+        assert_eq!(pipe.bytes(), 1 << 30);
+        assert_eq!(pipe.limit(), 0);
+    }
+
+    #[test]
+    fn lifting_a_limit_frees_those_who_wait() {
+        let pipe = Arc::new(Pipe::new(1));
+        let waiter = {
+            let pipe = pipe.clone();
+            thread::spawn(move || pipe.wait(100_000, || false))
+        };
+        while pipe.waiting() == 0 {
+            thread::yield_now();
+        }
+        assert!(!waiter.is_finished());
+        pipe.set_limit(0);
+        assert_eq!(waiter.join().unwrap(), Some(100_000));
+        assert_eq!(pipe.waiting(), 0);
+    }
+
+    #[test]
+    fn nothing_passes_a_pipe_that_is_shut_and_a_cut_ends_the_wait() {
+        let pipe = Arc::new(Pipe::new(0));
+        pipe.set_shut(true);
+        assert!(pipe.take(1).is_err());
+        let is_cut = Arc::new(AtomicBool::new(false));
+        let waiter = {
+            let (pipe, is_cut) = (pipe.clone(), is_cut.clone());
+            thread::spawn(move || pipe.wait(1, || is_cut.load(Relaxed)))
+        };
+        while pipe.waiting() == 0 {
+            thread::yield_now();
+        }
+        is_cut.store(true, Relaxed);
+        pipe.wake();
+        assert_eq!(waiter.join().unwrap(), None);
+        assert_eq!(pipe.bytes(), 0);
+        pipe.set_shut(false);
+        assert_eq!(pipe.take(1), Ok(1));
+    }
+
+    #[test]
+    fn the_overlay_gets_its_part_while_downloads_wait() {
+        let pipe = Arc::new(Pipe::new(64 * KIB));
+        let (until, downloads) = (Instant::now() + Duration::from_secs(1), pipe.clone());
+        let greedy = thread::spawn(move || {
+            while Instant::now() < until {
+                downloads.wait(1 << 20, || false);
+            }
+        });
+        let mut got = 0;
+        while Instant::now() < until {
+            match pipe.take(1_000) {
+                Ok(bytes) => got += bytes,
+                Err(wait) => thread::sleep(wait),
+            }
+        }
+        greedy.join().unwrap();
+        assert!(got > 8_000, "{got}");
+    }
+}

@@ -1,0 +1,326 @@
+//! The volunteer's limits, measured on a running peer, and what pausing means.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use peercrawl::conditions::{Reason, Verdict};
+use peercrawl::config::Settings;
+use peercrawl::demo::fleet::WebNames;
+use peercrawl::demo::web::{Web, WebSpec};
+use peercrawl::engine::{Ending, Engine, Standing, Surroundings, WhyStopped};
+use peercrawl::joining;
+use peercrawl::limits::Limits;
+use peercrawl_overlay::memory::MemoryNetwork;
+use peercrawl_overlay::{Overlay, PeerId};
+
+use crate::crew::{DEADLINE, engine, settings, wait_until, web, whole};
+
+const KIB: u64 = 1_024;
+
+/// A web of plain pages, large enough not to run dry.
+fn plain(hosts: u32, pages: u32) -> WebSpec {
+    WebSpec {
+        oddities: false,
+        ..WebSpec::new(hosts, pages, 11)
+    }
+}
+
+/// Reads a counter for a while; gives the least and the greatest growth over any ten
+/// seconds that begin two seconds after now, or later.
+fn ten_seconds_of(count: impl Fn() -> u64) -> (u64, u64) {
+    const STEP: Duration = Duration::from_millis(20);
+    let begun = Instant::now();
+    let mut counts = Vec::new();
+    while begun.elapsed() < Duration::from_millis(14_500) {
+        counts.push((begun.elapsed(), count()));
+        thread::sleep(STEP);
+    }
+    let (mut least, mut most) = (u64::MAX, 0);
+    for (number, &(from, before)) in counts.iter().enumerate() {
+        if from < Duration::from_secs(2) {
+            continue;
+        }
+        let end = from + Duration::from_secs(10);
+        // The first reading past the window has a little too much time, the one before
+        // it a little too little.
+        let Some(past) = counts[number..].iter().position(|&(at, _)| at > end) else {
+            break;
+        };
+        least = least.min(counts[number + past].1 - before);
+        most = most.max(counts[number + past - 1].1 - before);
+    }
+    (least, most)
+}
+
+fn assert_kept(limit_kib: u64, (least, most): (u64, u64), what: &str) {
+    let share = |bytes: u64| bytes as f64 / (10 * limit_kib * KIB) as f64;
+    println!(
+        "{what} at {limit_kib} KiB/s: {:.4} to {:.4} of it",
+        share(least),
+        share(most)
+    );
+    assert!(share(most) <= 1.05, "{what}: {} of the limit", share(most));
+    assert!(
+        share(least) >= 0.90,
+        "{what}: {} of the limit",
+        share(least)
+    );
+}
+
+#[test]
+fn a_download_limit_is_kept_and_used_and_changes_while_it_runs() {
+    let web = web(plain(20, 3_000));
+    let mut settings = settings();
+    settings.limits.download_kib = 100;
+    let engine = engine(&settings, &MemoryNetwork::new(), 1, &web);
+    engine.begin(whole(&web, &settings)).unwrap();
+    let limits = engine.limits().clone();
+    assert_kept(100, ten_seconds_of(|| limits.bytes_down()), "received");
+    limits.set_download_kib(256);
+    let rates = || limits.rates().down_bytes_per_sec;
+    assert_kept(256, ten_seconds_of(|| limits.bytes_down()), "received");
+    assert!((200.0..300.0).contains(&(rates() / 1_024.0)), "{}", rates());
+    // The server saw the same, but for what waits in buffers: the count is honest.
+    let (ours, theirs) = (limits.bytes_down(), web.log().bytes);
+    assert!(theirs > ours - ours / 50, "{ours} {theirs}");
+    assert!(theirs < ours + ours / 10, "{ours} {theirs}");
+    // Nothing went wrong for being slow.
+    let report = engine.report();
+    assert_eq!((report.errors_in_all(), report.retries), (0, 0));
+    limits.set_download_kib(0);
+    assert_eq!(engine.wait(DEADLINE), Some(Ending::Complete));
+    assert_eq!(engine.shutdown().pages, web.truth().reachable);
+}
+
+#[test]
+fn an_upload_limit_is_kept_and_used() {
+    let web = web(WebSpec {
+        page_bytes: 1_000,
+        links: 5,
+        ..plain(20, 4_000)
+    });
+    let mut settings = settings();
+    settings.limits.upload_kib = 16;
+    let engine = engine(&settings, &MemoryNetwork::new(), 1, &web);
+    engine.begin(whole(&web, &settings)).unwrap();
+    let limits = engine.limits().clone();
+    assert_kept(16, ten_seconds_of(|| limits.bytes_up()), "sent");
+    assert!(engine.queued() > 0, "there was work enough");
+    assert_eq!(engine.shutdown().errors_in_all(), 0);
+}
+
+/// A page that takes long because of our own limit is not the server's fault.
+#[test]
+fn waiting_for_the_limit_is_no_timeout() {
+    let web = web(WebSpec {
+        page_bytes: 64 << 10,
+        ..plain(6, 18)
+    });
+    let mut settings = settings();
+    settings.network.fetch_timeout_ms = 400;
+    settings.limits.download_kib = 256;
+    let engine = engine(&settings, &MemoryNetwork::new(), 1, &web);
+    engine.begin(whole(&web, &settings)).unwrap();
+    assert_eq!(engine.wait(DEADLINE), Some(Ending::Complete));
+    let report = engine.shutdown();
+    assert_eq!(
+        (report.errors_in_all(), report.retries),
+        (0, 0),
+        "{report:?}"
+    );
+    assert_eq!(report.pages, 18);
+}
+
+/// An engine in the midst of a crawl.
+fn at_work(settings: &Settings, network: &MemoryNetwork, spec: WebSpec) -> (Engine, Arc<Web>) {
+    let web = web(spec);
+    let engine = engine(settings, network, 1, &web);
+    engine.begin(whole(&web, settings)).unwrap();
+    wait_until("pages come in", || engine.report().pages > 50);
+    (engine, web)
+}
+
+/// Whoever joins now finds nobody.
+fn assert_alone(network: &MemoryNetwork) {
+    let members = network.join(PeerId::repeat(9)).members();
+    assert_eq!(members.len(), 1, "it has left");
+}
+
+fn wait_for(engine: &Engine, standing: Standing, limit: Duration) {
+    let begun = Instant::now();
+    wait_until("the engine stands as it should", || {
+        engine.run_state().standing == standing
+    });
+    assert!(begun.elapsed() < limit, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_pause_begins_nothing_new_and_goes_on_where_it_was() {
+    let settings = settings();
+    let (engine, web) = at_work(&settings, &MemoryNetwork::new(), plain(20, 3_000));
+    engine.pause();
+    let asked = web.log().requests;
+    wait_for(&engine, Standing::Paused, Duration::from_secs(5));
+    assert_eq!(engine.run_state().why, Some(WhyStopped::Volunteer));
+    assert_eq!(engine.run_state().fetches, 0);
+    let under_way = web.log().requests - asked;
+    assert!(
+        under_way <= settings.threads.downloaders as u64,
+        "{under_way}"
+    );
+    wait_until("the others know", || engine.owners() == 0);
+    assert_eq!(engine.overlay().members().len(), 1, "it is a member still");
+    let (asked, moved) = (web.log().requests, engine.limits().bytes_down());
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(web.log().requests, asked);
+    assert_eq!(engine.limits().bytes_down(), moved);
+    engine.resume();
+    assert_eq!(engine.wait(DEADLINE), Some(Ending::Complete));
+    assert_eq!(engine.run_state().standing, Standing::Running);
+    assert_eq!(engine.owners(), 1);
+    let report = engine.shutdown();
+    crate::crawling::assert_covered(&web, &report);
+}
+
+#[test]
+fn what_is_cut_by_a_pause_is_fetched_again_and_nobody_is_blamed() {
+    let settings = settings();
+    let (engine, web) = at_work(&settings, &MemoryNetwork::new(), plain(20, 400));
+    engine.limits().set_download_kib(1);
+    wait_until("downloads are stuck", || engine.limits().down.waiting() > 0);
+    engine.pause();
+    wait_for(&engine, Standing::Paused, Duration::from_secs(5));
+    engine.limits().set_download_kib(0);
+    engine.resume();
+    assert_eq!(engine.wait(DEADLINE), Some(Ending::Complete));
+    let report = engine.shutdown();
+    assert_eq!(
+        (report.errors_in_all(), report.retries),
+        (0, 0),
+        "{report:?}"
+    );
+    assert_eq!(report.pages, web.truth().reachable);
+}
+
+#[test]
+fn to_finish_is_to_complete_what_is_under_way_and_to_leave() {
+    let network = MemoryNetwork::new();
+    let (engine, web) = at_work(&settings(), &network, plain(20, 3_000));
+    engine.finish();
+    wait_for(&engine, Standing::Left, DEADLINE);
+    assert_alone(&network);
+    // Every page that was served was completed: nothing was cut.
+    let report = engine.report();
+    assert_eq!(report.pages, web.log().served);
+    assert_eq!(
+        engine.outstanding(),
+        engine.queued(),
+        "all links are stored"
+    );
+    assert!(engine.queued() > 0);
+    // It can be started again, and goes on where it was.
+    engine.resume();
+    assert_eq!(engine.wait(DEADLINE), Some(Ending::Complete));
+    assert_eq!(engine.overlay().members().len(), 1);
+    crate::crawling::assert_covered(&web, &engine.shutdown());
+}
+
+/// The same over real sockets, where an overlay that was left is gone for good.
+#[test]
+fn a_peer_that_has_left_its_network_joins_again() {
+    let mut settings = settings();
+    settings.overlay.listen = vec!["/ip4/127.0.0.1/tcp/0".into()];
+    settings.overlay.mdns = false;
+    let web = web(plain(20, 3_000));
+    let member = joining::join(&settings, [7; 32]).unwrap();
+    settings.overlay.bootstrap = member.listening();
+    let overlay = joining::join_and_rejoin(&settings, [8; 32]).unwrap();
+    let me = overlay.me();
+    let knows_us = || member.members().iter().any(|member| member.id == me);
+    wait_until("they have met", knows_us);
+    let engine = Engine::start(Surroundings {
+        limits: Limits::new(&settings.limits),
+        settings: settings.clone(),
+        overlay,
+        names: Arc::new(WebNames(web.clone())),
+        kept: None,
+    })
+    .unwrap();
+    engine.begin(whole(&web, &settings)).unwrap();
+    wait_until("pages come in", || engine.report().pages > 50);
+    engine.finish();
+    wait_for(&engine, Standing::Left, DEADLINE);
+    wait_until("the other knows", || !knows_us());
+    engine.resume();
+    wait_until("they have met again", knows_us);
+    assert_eq!(engine.run_state().standing, Standing::Running);
+    assert_eq!(engine.wait(DEADLINE), Some(Ending::Complete));
+    crate::crawling::assert_covered(&web, &engine.shutdown());
+}
+
+#[test]
+fn a_used_up_quota_leaves_and_sends_nothing() {
+    let network = MemoryNetwork::new();
+    let mut settings = settings();
+    settings.limits.monthly_gb = 1;
+    let (engine, web) = at_work(&settings, &network, plain(20, 3_000));
+    engine.limits().down.charge(1_000_000_000);
+    wait_for(&engine, Standing::Left, Duration::from_secs(10));
+    let why = engine.run_state().why;
+    assert!(matches!(why, Some(WhyStopped::QuotaUsed { .. })), "{why:?}");
+    assert_alone(&network);
+    let (asked, sent) = (web.log().requests, engine.limits().bytes_up());
+    engine.resume();
+    thread::sleep(Duration::from_millis(500));
+    assert_eq!(web.log().requests, asked);
+    assert_eq!(engine.limits().bytes_up(), sent);
+    // More is allowed: it comes back by itself.
+    engine.limits().set_monthly_gb(2);
+    assert_eq!(engine.wait(DEADLINE), Some(Ending::Complete));
+    assert_eq!(engine.run_state().why, None);
+    let report = engine.shutdown();
+    assert_eq!(
+        (report.errors_in_all(), report.retries),
+        (0, 0),
+        "{report:?}"
+    );
+    assert_eq!(report.pages, web.truth().reachable);
+}
+
+#[test]
+fn a_verdict_of_the_conditions_pauses_and_a_metered_line_leaves() {
+    let network = MemoryNetwork::new();
+    let (engine, _web) = at_work(&settings(), &network, plain(20, 3_000));
+    let pausing = engine.pausing().clone();
+    pausing.set_verdict(Verdict::Pause(Reason::OnBattery));
+    wait_for(&engine, Standing::Paused, Duration::from_secs(5));
+    let why = engine.run_state().why;
+    assert_eq!(why, Some(WhyStopped::Conditions(Reason::OnBattery)));
+    pausing.set_verdict(Verdict::Run);
+    let pages = engine.report().pages;
+    wait_until("it goes on", || engine.report().pages > pages);
+    pausing.set_verdict(Verdict::Pause(Reason::Metered));
+    wait_for(&engine, Standing::Left, Duration::from_secs(10));
+}
+
+#[test]
+fn pages_a_minute_and_fetches_at_once_are_bounded() {
+    let web = web(plain(20, 600));
+    let mut settings = settings();
+    settings.limits.pages_per_min = 1_200;
+    settings.limits.connections = 2;
+    let engine = engine(&settings, &MemoryNetwork::new(), 1, &web);
+    let begun = Instant::now();
+    engine.begin(whole(&web, &settings)).unwrap();
+    while begun.elapsed() < Duration::from_secs(3) {
+        assert!(engine.run_state().fetches <= 2);
+        let pages = engine.report().pages as f64;
+        let most = 60.0 + 1.0 + begun.elapsed().as_secs_f64() * 20.0;
+        assert!(pages <= most, "{pages} of {most}");
+    }
+    assert!(engine.report().pages >= 50, "{}", engine.report().pages);
+    engine.limits().set_pages_per_min(0);
+    engine.limits().set_connections(0);
+    assert_eq!(engine.wait(DEADLINE), Some(Ending::Complete));
+}
