@@ -17,6 +17,7 @@
 //! - [`membership`] and [`lease`], [`election`], [`topology`], [`routing`], [`host_cache`],
 //!   [`back_off`], [`addresses`]: what those two decide, as state machines and
 //!   functions that are told the time and touch no socket
+//! - [`meter`]: the seam for a limit on bytes
 //! - [`envelope`], [`replay`], [`offenders`], [`identity`]: what strangers send, checked
 
 pub mod addresses;
@@ -30,6 +31,7 @@ pub mod identity;
 pub mod lease;
 pub mod membership;
 pub mod memory;
+pub mod meter;
 pub mod network;
 pub mod offenders;
 mod peer_id;

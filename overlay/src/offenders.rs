@@ -41,8 +41,9 @@ impl Offence {
             Self::Envelope(Fault::TooLarge | Fault::Undecodable | Fault::WrongNetwork) => SERIOUS,
             Self::Frame => SERIOUS,
             Self::Rejected => 20,
-            Self::Envelope(Fault::Replayed) | Self::OutOfTurn => 5,
-            Self::Envelope(Fault::Expired) => 1,
+            Self::Envelope(Fault::Replayed) => 5,
+            // Much may be under way when two peers differ about whether they have a link.
+            Self::OutOfTurn | Self::Envelope(Fault::Expired) => 1,
         }
     }
 }

@@ -36,6 +36,9 @@ pub fn wanted(
     members: &Membership,
 ) -> Vec<PeerId> {
     let is_new = |&(id, _): &(PeerId, &Lease)| id != me && !links.contains(&id);
+    if is_lost(kind, role, links, members) {
+        return anybody(me, links, members);
+    }
     let mut wanted: Vec<_> = match (kind, role) {
         (Kind::Flat, _) if links.len() >= FLAT_LINKS => return Vec::new(),
         (Kind::Flat, _) => members.leases().filter(is_new).collect(),
@@ -58,6 +61,30 @@ pub fn wanted(
         .map(|(id, _)| id)
         .take(missing * 2)
         .collect()
+}
+
+/// Whether a peer of a supernode overlay has no way into the mesh. What it knows about
+/// the roles of others may be out of date: its last supernode may have died before it
+/// could tell who else is one.
+fn is_lost(kind: Kind, role: Role, links: &[PeerId], members: &Membership) -> bool {
+    kind == Kind::Supernode
+        && match role {
+            Role::Leaf => supernodes_of(links, members).is_empty(),
+            _ => links.is_empty(),
+        }
+}
+
+/// Everybody without a link, supernodes first: whoever answers knows the others.
+fn anybody(me: PeerId, links: &[PeerId], members: &Membership) -> Vec<PeerId> {
+    let mut all: Vec<_> = members
+        .leases()
+        .filter(|(id, _)| *id != me && !links.contains(id))
+        .collect();
+    all.sort_by_key(|&(id, lease)| {
+        let is_leaf = lease.role != Role::Supernode;
+        (is_leaf, lease.leaves / 4, rank(me, id))
+    });
+    all.into_iter().map(|(id, _)| id).collect()
 }
 
 /// Those of the links that lead to supernodes, in the same order.
@@ -173,7 +200,6 @@ mod tests {
             (5, Leaf),
         ]);
         let kind = Kind::Supernode;
-        assert_eq!(wanted(kind, ME, Leaf, &[], &members).len(), 4);
         let links = ids(&[5, 1, 2]);
         let mut more = wanted(kind, ME, Leaf, &links, &members);
         more.sort();
@@ -184,6 +210,19 @@ mod tests {
         assert_eq!(via(kind, Leaf, false, &links, &members), ids(&[1, 2, 4]));
         assert_eq!(unwanted(kind, Leaf, &links, &members), ids(&[5, 3]));
         assert_eq!(unwanted(kind, Leaf, &ids(&[5]), &members), []);
+    }
+
+    #[test]
+    fn whoever_has_lost_the_mesh_asks_anybody_supernodes_first() {
+        use Role::{Leaf, Supernode};
+        let kind = Kind::Supernode;
+        let all = members(&[(0, Leaf), (1, Leaf), (2, Supernode), (3, Leaf)]);
+        let wants = wanted(kind, ME, Leaf, &[], &all);
+        assert_eq!((wants[0], wants.len()), (PeerId::repeat(2), 3));
+        let leaves = members(&[(0, Leaf), (1, Leaf), (3, Leaf)]);
+        assert_eq!(wanted(kind, ME, Leaf, &ids(&[1]), &leaves), ids(&[3]));
+        assert_eq!(wanted(kind, ME, Supernode, &[], &leaves).len(), 2);
+        assert_eq!(wanted(kind, ME, Supernode, &ids(&[1]), &leaves), []);
     }
 
     #[test]

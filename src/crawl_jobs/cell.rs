@@ -10,6 +10,7 @@ use crate::clock::Millis;
 use crate::counters::ErrorKind;
 use crate::distribution::Key;
 use crate::downloader::Kept;
+use crate::seen_urls::SeenUrls;
 
 /// Where a site stands. Every change happens under the site's lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,9 +55,16 @@ pub struct SiteState {
     pub key: Key,
     /// The record.
     pub site: Site,
-    /// Whether the record holds all that is known: what is on disk of an earlier time is
-    /// brought when it is needed.
+    /// Whether the record holds all that was seen. If not, it holds the latest, and the
+    /// disk is asked for the rest.
     pub is_whole: bool,
+    /// Whether the rest of the record is what is on disk of it, or newer.
+    pub has_head: bool,
+    /// What was seen before the record was last thinned out; some of it may still be on
+    /// its way to the disk.
+    pub seen_before: SeenUrls,
+    /// How often it was thinned out.
+    pub thinned: u64,
     /// Where it stands.
     pub phase: Phase,
     /// Where its name leads; none before the first look-up.
@@ -71,6 +79,20 @@ pub struct SiteState {
     pub is_freezing: bool,
 }
 
+impl SiteState {
+    /// Whether a URL is known to be seen, by what is in memory.
+    pub fn is_seen(&self, fingerprint: u64) -> bool {
+        self.site.seen.contains(fingerprint) || self.seen_before.contains(fingerprint)
+    }
+
+    /// Forgets what was seen up to the time before; the rest is forgotten the next time.
+    pub fn thin(&mut self) {
+        self.seen_before = std::mem::take(&mut self.site.seen);
+        self.is_whole = false;
+        self.thinned += 1;
+    }
+}
+
 impl SiteCell {
     /// A cell around a site.
     pub fn new(key: Key, site: Site, is_whole: bool) -> Self {
@@ -80,6 +102,9 @@ impl SiteCell {
                 key,
                 site,
                 is_whole,
+                has_head: is_whole,
+                seen_before: SeenUrls::default(),
+                thinned: 0,
                 phase: Phase::Idle,
                 addresses: None,
                 connection: None,

@@ -34,7 +34,6 @@ use crate::activity::How;
 use crate::clock::{Clock, Millis};
 use crate::counters::{Counters, ErrorKind};
 use crate::distribution::Key;
-use crate::fingerprint::url_fingerprint;
 use crate::ledger::{Done, Ledger, queued_job};
 use crate::limits::Gate;
 use crate::record::UrlRecord;
@@ -97,7 +96,6 @@ fn done(site: Key, job: &CrawlJob) -> Done {
     Done {
         site,
         number: job.number,
-        fingerprint: url_fingerprint(job.record.url.as_str()),
     }
 }
 

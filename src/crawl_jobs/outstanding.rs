@@ -103,7 +103,6 @@ mod tests {
         let done = Done {
             site: crate::distribution::Key(1),
             number: 0,
-            fingerprint: 2,
         };
         Unfinished::new(outstanding, &Ledger::nothing(), done)
     }

@@ -28,6 +28,7 @@ use crate::crawl_jobs::CrawlJobs;
 use crate::downloader::connection::Dialer;
 use crate::handing_on::Outbox;
 use crate::limits::{Limits, QuotaState};
+use crate::resolver::ResolveQueue;
 
 /// What is under way when a pause begins has so long to end.
 const GRACE_MS: Millis = 4_000;
@@ -268,6 +269,8 @@ impl Course {
 pub struct Pausing {
     /// Whose fetches begin or not.
     pub jobs: Arc<CrawlJobs>,
+    /// Whose names are looked up or not.
+    pub resolve: Arc<ResolveQueue>,
     /// What waits for receipts.
     pub outbox: Arc<Outbox>,
     /// Cuts what is under way.
@@ -280,8 +283,8 @@ pub struct Pausing {
     pub distribution: config::Distribution,
     /// The quota, and what is shut when it is used up.
     pub limits: Arc<Limits>,
-    /// Whether nothing is handed over although we own nothing.
-    pub keeps_sites: Arc<AtomicBool>,
+    /// Whether nothing is handed over or handed on although we own nothing.
+    pub keeps_to_itself: Arc<AtomicBool>,
     /// The time.
     pub clock: Clock,
     /// Who wants what. Held while the acts are done, none of which waits, so that two
@@ -311,8 +314,8 @@ impl Pausing {
     /// Goes on; to be called a few times a second.
     pub fn tick(&self) {
         self.change(|_| {});
-        if self.keeps_sites.load(Relaxed) && self.owns_a_part() && self.is_running() {
-            self.keeps_sites.store(false, Relaxed);
+        if self.keeps_to_itself.load(Relaxed) && self.owns_a_part() && self.is_running() {
+            self.keeps_to_itself.store(false, Relaxed);
         }
     }
 
@@ -367,13 +370,18 @@ impl Pausing {
         }
     }
 
+    fn set_paused(&self, is_paused: bool) {
+        self.jobs.set_paused(is_paused);
+        self.resolve.set_paused(is_paused);
+    }
+
     fn act(&self, act: Act) {
         match act {
-            Act::Hold => self.jobs.set_paused(true),
-            Act::Release => self.jobs.set_paused(false),
+            Act::Hold => self.set_paused(true),
+            Act::Release => self.set_paused(false),
             Act::Cut => self.dialer.cut_all(),
             Act::Retire => {
-                self.keeps_sites.store(true, Relaxed);
+                self.keeps_to_itself.store(true, Relaxed);
                 let nothing = members::announcement(&self.distribution, 0);
                 self.overlay.announce(nothing);
             }
@@ -381,9 +389,9 @@ impl Pausing {
                 let part = members::announcement(&self.distribution, self.distribution.capacity);
                 self.overlay.announce(part);
             }
-            Act::HandOver => self.keeps_sites.store(false, Relaxed),
+            Act::HandOver => self.keeps_to_itself.store(false, Relaxed),
             Act::Leave => {
-                self.keeps_sites.store(true, Relaxed);
+                self.keeps_to_itself.store(true, Relaxed);
                 self.overlay.leave();
             }
             // Done by whoever looks at the acts, since it can fail.

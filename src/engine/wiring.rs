@@ -223,7 +223,9 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
         stop: stopped.clone(),
     };
     crew.hire("claims".into(), move || claims.run())?;
+    let keeps_to_itself = Arc::new(AtomicBool::new(false));
     let sender = HandOnSender {
+        keeps_to_itself: keeps_to_itself.clone(),
         outbox: outbox.clone(),
         overlay: overlay.clone(),
         range: range.clone(),
@@ -233,23 +235,23 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
         stop: stopped.clone(),
     };
     crew.hire("handing-on".into(), move || sender.run())?;
-    let keeps_sites = Arc::new(AtomicBool::new(false));
     let pausing = Arc::new(Pausing {
         jobs: jobs.clone(),
+        resolve: resolve.clone(),
         outbox: outbox.clone(),
         dialer: dialer.clone(),
         overlay: overlay.clone(),
         view: view.clone(),
         distribution: settings.distribution.clone(),
         limits: limits.clone(),
-        keeps_sites: keeps_sites.clone(),
+        keeps_to_itself: keeps_to_itself.clone(),
         clock,
         mind: Mutex::default(),
     });
     let handover = HandoverSender {
         overlay: overlay.clone(),
         view,
-        keeps_sites,
+        keeps_to_itself,
         preprocessor: preprocessor.clone(),
         arrivals,
         changed,

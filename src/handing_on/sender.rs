@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use crossbeam_channel::{after, select};
@@ -30,6 +31,8 @@ pub struct HandOnSender {
     pub range: Arc<UrlRangeValidator>,
     /// The definitions that travel along.
     pub crawls: Arc<Crawls>,
+    /// Whether nothing is sent for now: this peer pauses.
+    pub keeps_to_itself: Arc<AtomicBool>,
     /// Batch size and times.
     pub settings: config::HandingOn,
     /// The time.
@@ -68,6 +71,9 @@ impl HandOnSender {
 
     /// Sends everything that is due, by owner.
     pub fn flush(&self) {
+        if self.keeps_to_itself.load(Relaxed) {
+            return;
+        }
         let mut batches: BTreeMap<Batch, Vec<u64>> = BTreeMap::new();
         let ownership = self.range.view.current();
         for Due { number, is_direct } in self.outbox.take_due(self.clock.now_ms()) {

@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, after, never, select};
 use peercrawl_overlay::{Overlay, PeerId};
 
 use super::arrivals::{Arrivals, SitePart};
-use crate::distribution::{Key, Owner};
+use crate::distribution::{Key, Owner, Ownership};
 use crate::engine::{StopSignal, View};
 use crate::message::Message;
 use crate::preprocessor::{Frozen, Preprocessor};
@@ -28,7 +28,7 @@ pub struct HandoverSender {
     /// Who owns what.
     pub view: Arc<View>,
     /// Whether sites stay here although they are not ours: a short pause moves nothing.
-    pub keeps_sites: Arc<AtomicBool>,
+    pub keeps_to_itself: Arc<AtomicBool>,
     /// Where the sites are.
     pub preprocessor: Arc<Preprocessor>,
     /// The other direction.
@@ -51,6 +51,8 @@ struct Memory {
     welcomed: HashSet<PeerId>,
     frozen: Vec<OnTheWay>,
     transfers: u64,
+    /// The ownership for which sites on disk were last looked through.
+    looked_through: Option<Arc<Ownership>>,
 }
 
 impl HandoverSender {
@@ -109,20 +111,33 @@ impl HandoverSender {
 
     /// Takes out every site that is another peer's by now.
     fn freeze_foreign(&self, memory: &mut Memory) {
-        if self.keeps_sites.load(Relaxed) {
+        if self.keeps_to_itself.load(Relaxed) {
             return;
         }
         for cell in self.preprocessor.sites() {
-            let key = Key(cell.key);
-            if matches!(self.view.owner(key), Owner::Me | Owner::Nobody) {
-                continue;
-            }
             let host = cell.lock().site.host().to_owned();
-            match self.preprocessor.freeze(&host) {
-                Some(Ok(site)) => memory.frozen.push(OnTheWay { key, site }),
-                Some(Err(error)) => tracing::error!("cannot hand over {host}: {error}"),
-                None => {}
+            self.freeze_if_foreign(memory, &host);
+        }
+        let ownership = self.view.current();
+        let is_new = |last: &Arc<Ownership>| !Arc::ptr_eq(last, &ownership);
+        if memory.looked_through.as_ref().is_none_or(is_new) {
+            // Those that were put away, and those of an earlier run.
+            for host in self.preprocessor.hosts_on_disk() {
+                self.freeze_if_foreign(memory, &host);
             }
+            memory.looked_through = Some(ownership);
+        }
+    }
+
+    fn freeze_if_foreign(&self, memory: &mut Memory, host: &str) {
+        let key = Key::of_host(host);
+        if matches!(self.view.owner(key), Owner::Me | Owner::Nobody) {
+            return;
+        }
+        match self.preprocessor.freeze(host) {
+            Some(Ok(site)) => memory.frozen.push(OnTheWay { key, site }),
+            Some(Err(error)) => tracing::error!("cannot hand over {host}: {error}"),
+            None => {}
         }
     }
 

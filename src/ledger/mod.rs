@@ -35,8 +35,9 @@ use crate::archive::{DiskLimit, Prepared};
 use crate::crawl::{CrawlDefinition, CrawlId};
 use crate::crawl_jobs::{CrawlJob, SiteHead};
 use crate::distribution::Key;
-use crate::fingerprint::ContentFingerprint;
+use crate::fingerprint::{ContentFingerprint, url_fingerprint};
 use crate::record::UrlRecord;
+use crate::seen_urls::SeenUrls;
 use crate::store::{Batch, Store};
 
 /// Letters that wait for a batch at most; whoever is not told asks again.
@@ -76,8 +77,6 @@ pub struct Done {
     pub site: Key,
     /// Its number in the site's queue.
     pub number: u64,
-    /// Its fingerprint.
-    pub fingerprint: u64,
 }
 
 /// A crawl as it is kept.
@@ -172,14 +171,36 @@ impl Ledger {
         }
     }
 
-    /// A URL waits in its site's queue, or waits again.
+    /// A URL was seen, and waits in its site's queue; or it waits again.
     pub fn queued(&self, site: Key, job: &CrawlJob) {
         if !self.keeps() {
             return;
         }
+        let fingerprint = url_fingerprint(job.record.url.as_str());
         match postcard::to_stdvec(job) {
-            Ok(bytes) => self.note(|pending| pending.batch.queue_push(site, job.number, &bytes)),
+            Ok(bytes) => self.note(|pending| {
+                pending.batch.url_seen(site, fingerprint);
+                pending.batch.queue_push(site, job.number, &bytes);
+            }),
             Err(error) => tracing::error!("cannot keep {}: {error}", job.record.url),
+        }
+    }
+
+    /// URLs of a site were seen elsewhere.
+    pub fn seen_elsewhere(&self, host: &str, site: Key, seen: &SeenUrls) {
+        if !self.keeps() {
+            return;
+        }
+        match seen.exact() {
+            Some(fingerprints) => self.note(|pending| {
+                for fingerprint in fingerprints {
+                    pending.batch.url_seen(site, fingerprint);
+                }
+            }),
+            None => {
+                let bytes = seen.to_bytes();
+                self.note(|pending| pending.batch.seen_elsewhere(host, &bytes));
+            }
         }
     }
 
@@ -187,7 +208,6 @@ impl Ledger {
     pub fn done(&self, done: Done, page: Option<(CrawlId, PageTotals)>) {
         self.note(|pending| {
             pending.batch.queue_pop(done.site, done.number);
-            pending.batch.url_done(done.site, done.fingerprint);
             if let Some((crawl, totals)) = page
                 && let Some(record) = pending.crawls.get_mut(&crawl)
             {
@@ -213,11 +233,6 @@ impl Ledger {
             Ok(bytes) => self.note(|pending| pending.batch.site_record(host, &bytes)),
             Err(error) => tracing::error!("cannot keep what is known of {host}: {error}"),
         }
-    }
-
-    /// A site has come from elsewhere, with what was seen there.
-    pub fn site_arrived(&self, host: &str, seen: &[u8]) {
-        self.note(|pending| pending.batch.seen_elsewhere(host, seen));
     }
 
     /// A site has left.

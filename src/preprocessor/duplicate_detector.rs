@@ -3,11 +3,12 @@
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::canonical::CanonicalUrl;
-use crate::crawl_jobs::Site;
+use crate::crawl_jobs::SiteState;
 
-/// Whether the site has ever taken in a URL of this fingerprint (block 13 knows).
-pub fn is_seen(site: &Site, fingerprint: u64) -> bool {
-    site.seen.contains(fingerprint)
+/// Whether the site has taken in a URL of this fingerprint, as far as memory knows
+/// (block 13).
+pub fn is_seen(state: &SiteState, fingerprint: u64) -> bool {
+    state.is_seen(fingerprint)
 }
 
 /// The hash of the path that a URL with a query varies; `None` without a query.

@@ -19,6 +19,7 @@ pub mod overflow_controller;
 pub mod rate_throttle;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 pub use domain_classifier::DomainClassifier;
 pub use overflow_controller::{OverflowController, Pressure};
@@ -31,7 +32,7 @@ use crate::crawl_jobs::{
 };
 use crate::distribution::Key;
 use crate::fingerprint::url_fingerprint;
-use crate::ledger::{Ledger, queued_job};
+use crate::ledger::Ledger;
 use crate::record::UrlRecord;
 use crate::seen_urls::SeenUrls;
 use crate::store::StoreError;
@@ -77,6 +78,8 @@ pub struct Preprocessor {
     max_host_failures: u8,
     counters: Arc<Counters>,
     ledger: Arc<Ledger>,
+    /// Whether there is room in memory for what is on disk of sites.
+    is_roomy: AtomicBool,
 }
 
 impl Preprocessor {
@@ -96,11 +99,13 @@ impl Preprocessor {
             max_host_failures: settings.politeness.max_host_failures,
             counters,
             ledger,
+            is_roomy: AtomicBool::new(true),
         }
     }
 
     /// Takes in URLs of one host, or turns them away; `outcome` is told of each, in
-    /// order. One lock is taken for all of them.
+    /// order. One lock is taken for all of them; the disk, if it must be asked, is asked
+    /// before.
     pub fn admit(
         &self,
         crawl: &Crawl,
@@ -117,31 +122,69 @@ impl Preprocessor {
             self.counters.blocked_list.add(count as u64);
             return;
         }
-        let Some(mut cell) = self.whole_site(host, first.key) else {
-            let count = candidates.map(|_| outcome(Admission::NoRoom)).count();
-            self.counters.refused_overflow.add(count as u64);
+        let (host, key) = (host.to_owned(), first.key);
+        let mut candidates: Vec<Candidate> = candidates.collect();
+        loop {
+            let Some(cell) = self.site(&host, key) else {
+                candidates.iter().for_each(|_| outcome(Admission::NoRoom));
+                self.counters.refused_overflow.add(candidates.len() as u64);
+                return;
+            };
+            let (is_whole, thinned) = {
+                let state = cell.lock();
+                (state.is_whole, state.thinned)
+            };
+            let on_disk = match is_whole {
+                true => Vec::new(),
+                false => self.seen_on_disk(key, &candidates),
+            };
+            let mut state = cell.lock();
+            if state.thinned != thinned || state.phase == Phase::Moved {
+                // It was thinned out or put away meanwhile: what was looked up is old.
+                drop(state);
+                std::thread::yield_now();
+                continue;
+            }
+            let on_disk = on_disk.into_iter().chain(std::iter::repeat(false));
+            for (candidate, is_on_disk) in candidates.drain(..).zip(on_disk) {
+                outcome(self.admit_one(crawl, &mut state, candidate, is_on_disk));
+            }
+            self.jobs.submit(&cell, &mut state);
             return;
-        };
-        // It may leave between our finding it and our locking it: then there is another.
-        if cell.lock().phase == Phase::Moved
-            && let Some(another) = self.whole_site(host, first.key)
-        {
-            cell = another;
         }
-        let mut state = cell.lock();
-        for candidate in candidates {
-            outcome(self.admit_one(crawl, &mut state, candidate));
-        }
-        self.jobs.submit(&cell, &mut state);
     }
 
-    /// The site of a host with all that is known of it, made if it is new; `None` if
-    /// there are too many already, or if what is on disk of it cannot be read.
-    fn whole_site(&self, host: &str, key: Key) -> Option<Arc<SiteCell>> {
+    /// Which of these URLs were seen, by what is on disk.
+    fn seen_on_disk(&self, key: Key, candidates: &[Candidate]) -> Vec<bool> {
+        let Some(store) = self.ledger.store() else {
+            return Vec::new();
+        };
+        let is_seen = |url: &Candidate| match store.is_seen(key, url.fingerprint) {
+            Ok(is_seen) => is_seen,
+            Err(error) => {
+                tracing::error!("cannot look {} up: {error}", url.record.url);
+                false
+            }
+        };
+        candidates.iter().map(is_seen).collect()
+    }
+
+    /// From now on, whether there is room in memory for what is on disk of sites.
+    pub fn set_roomy(&self, is_roomy: bool) {
+        self.is_roomy.store(is_roomy, Relaxed);
+    }
+
+    /// The site of a host, made if it is new; `None` if there are too many already, or
+    /// if what is on disk of it cannot be read. It is whole if there is room for that.
+    fn site(&self, host: &str, key: Key) -> Option<Arc<SiteCell>> {
         let cell = self
             .classifier
             .site(host, key, self.ledger.more().is_none())?;
-        match self.make_whole(&cell) {
+        let known = match self.is_roomy.load(Relaxed) {
+            true => self.make_whole(&cell),
+            false => self.bring_head(&cell),
+        };
+        match known {
             Ok(()) => Some(cell),
             Err(error) => {
                 tracing::error!("cannot read back what is known of {host}: {error}");
@@ -150,8 +193,34 @@ impl Preprocessor {
         }
     }
 
-    /// Brings what is on disk of a site's seen URLs, and its head if this peer has not
-    /// met it in this run. Reads from the disk: the site must not be locked.
+    /// Brings the head of a site that this peer has not met since it was put away.
+    /// Reads from the disk: the site must not be locked.
+    fn bring_head(&self, cell: &Arc<SiteCell>) -> Result<(), StoreError> {
+        let state = cell.lock();
+        if state.is_whole || state.has_head {
+            return Ok(());
+        }
+        let Some(store) = self.ledger.store() else {
+            return Ok(());
+        };
+        let host = state.site.host().to_owned();
+        drop(state);
+        if store.seen_elsewhere(&host)?.is_some() {
+            // Nobody can be asked about one of those alone.
+            return self.make_whole(cell);
+        }
+        let head = store.site(&host)?;
+        let mut state = cell.lock();
+        if !std::mem::replace(&mut state.has_head, true)
+            && let Some(head) = head
+        {
+            self.set_head(&mut state, &head);
+        }
+        Ok(())
+    }
+
+    /// Brings all that is on disk of a site. Reads from the disk: the site must not be
+    /// locked.
     fn make_whole(&self, cell: &Arc<SiteCell>) -> Result<(), StoreError> {
         let state = cell.lock();
         if state.is_whole {
@@ -161,18 +230,18 @@ impl Preprocessor {
             return Ok(());
         };
         let host = state.site.host().to_owned();
-        let is_new = state.site.counters.admitted == 0;
+        let (has_head, thinned) = (state.has_head, state.thinned);
         drop(state);
-        let head = if is_new { store.site(&host)? } else { None };
+        let head = if has_head { None } else { store.site(&host)? };
         let elsewhere = store.seen_elsewhere(&host)?;
-        // Waiting URLs first: one that is done meanwhile is found among the done ones.
-        let waiting = store.queue_segment(Key(cell.key), 0, usize::MAX)?;
-        let done = store.done_of(Key(cell.key))?;
+        let seen = store.seen_of(Key(cell.key))?;
         let mut state = cell.lock();
-        if state.is_whole {
+        if state.is_whole || state.thinned != thinned {
             return Ok(());
         }
-        if let Some(head) = head {
+        if !std::mem::replace(&mut state.has_head, true)
+            && let Some(head) = head
+        {
             self.set_head(&mut state, &head);
         }
         if let Some(bytes) = elsewhere {
@@ -181,13 +250,9 @@ impl Preprocessor {
                 Err(error) => tracing::error!("what was seen of {host} elsewhere: {error}"),
             }
         }
-        for (_, bytes) in waiting {
-            if let Some(job) = queued_job(&bytes) {
-                let fingerprint = url_fingerprint(job.record.url.as_str());
-                state.site.seen.insert(fingerprint);
-            }
-        }
-        for fingerprint in done {
+        let before = std::mem::take(&mut state.seen_before);
+        state.site.seen.union(before);
+        for fingerprint in seen {
             state.site.seen.insert(fingerprint);
         }
         state.is_whole = true;
@@ -223,6 +288,7 @@ impl Preprocessor {
             None => None,
         };
         let mut state = cell.lock();
+        state.has_head = true;
         if let Some(head) = head {
             self.set_head(&mut state, &head);
         }
@@ -245,9 +311,14 @@ impl Preprocessor {
         true
     }
 
-    fn admit_one(&self, crawl: &Crawl, state: &mut SiteState, url: Candidate) -> Admission {
-        let site = &mut state.site;
-        if duplicate_detector::is_seen(site, url.fingerprint) {
+    fn admit_one(
+        &self,
+        crawl: &Crawl,
+        state: &mut SiteState,
+        url: Candidate,
+        is_on_disk: bool,
+    ) -> Admission {
+        if is_on_disk || duplicate_detector::is_seen(state, url.fingerprint) {
             self.counters.duplicate.add(1);
             return Admission::Duplicate;
         }
@@ -264,6 +335,7 @@ impl Preprocessor {
             }
             _ => {}
         }
+        let site = &mut state.site;
         let bounds = &crawl.rules.bounds;
         let path = duplicate_detector::path_of_query(&url.record.url);
         if site.counters.admitted >= u64::from(bounds.max_pages_per_site) {
@@ -296,6 +368,24 @@ impl Preprocessor {
     /// Every site that is here.
     pub fn sites(&self) -> Vec<Arc<SiteCell>> {
         self.classifier.sites()
+    }
+
+    /// Every host of which something is known on disk alone, or may be.
+    pub fn hosts_on_disk(&self) -> Vec<String> {
+        let mut hosts = Vec::new();
+        let Some(store) = self.ledger.more() else {
+            return hosts;
+        };
+        let is_away = |host: &str| self.classifier.find(host).is_none();
+        let walked = store.for_each_site(|host, _| {
+            if is_away(host) {
+                hosts.push(host.to_owned());
+            }
+        });
+        if let Err(error) = walked {
+            tracing::error!("cannot look through the sites on disk: {error}");
+        }
+        hosts
     }
 
     /// Takes a site out of this peer once no fetch is under way on it; `None` if it is
@@ -365,14 +455,13 @@ impl Preprocessor {
     pub fn thaw(&self, bytes: &[u8]) -> Result<(), SiteRecordError> {
         let arrived = Site::thaw(bytes)?;
         let key = Key::of_host(arrived.host());
-        let Some(cell) = self.whole_site(arrived.host(), key) else {
+        let Some(cell) = self.site(arrived.host(), key) else {
             return Err(SiteRecordError::NoRoom(arrived.host().into()));
         };
+        self.make_whole(&cell)?;
         let mut state = cell.lock();
-        if self.ledger.keeps() {
-            let seen = arrived.seen.to_bytes();
-            self.ledger.site_arrived(arrived.host(), &seen);
-        }
+        self.ledger
+            .seen_elsewhere(arrived.host(), key, &arrived.seen);
         let fingerprint = |record: &UrlRecord| url_fingerprint(record.url.as_str());
         let United { arrived, known } = state.site.unite(arrived, fingerprint);
         for job in &known {
@@ -397,6 +486,7 @@ mod tests {
     use crate::canonical::CanonicalForm;
     use crate::clock::Clock;
     use crate::crawl::{CrawlDefinition, Crawls};
+    use crate::ledger::{Keeper, Kept};
     use crate::resolver::ResolveQueue;
 
     struct Door {
@@ -407,12 +497,15 @@ mod tests {
     }
 
     fn door(change: impl FnOnce(&mut config::Settings)) -> Door {
+        door_with(change, Ledger::nothing())
+    }
+
+    fn door_with(change: impl FnOnce(&mut config::Settings), ledger: Arc<Ledger>) -> Door {
         let mut settings = config::Settings::default();
         change(&mut settings);
         let counters = Arc::new(Counters::default());
         let resolve = Arc::new(ResolveQueue::default());
         let gate = crate::limits::Limits::new(&settings.limits).gate.clone();
-        let ledger = Ledger::nothing();
         let jobs = CrawlJobs::new(
             Clock::start(),
             counters.clone(),
@@ -503,6 +596,66 @@ mod tests {
         door.jobs.drain(&mut cell.lock());
         assert_eq!(door.knock("http://a.example/2"), Admission::Queued);
         assert_eq!(door.knock("http://a.example/1"), Admission::Duplicate);
+    }
+
+    /// A site that was put away or thinned out knows what it has seen, from disk.
+    #[test]
+    fn what_memory_has_forgotten_the_disk_knows() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let data = crate::store::DataFolder::open(folder.path()).unwrap();
+        let kept = Kept::open(Arc::new(data), "state", None).unwrap();
+        let (ledger, hands) = Ledger::keeping(kept);
+        let door = door_with(|_| {}, ledger.clone());
+        let (stop, stopped) = crossbeam_channel::bounded(0);
+        let keeper = Keeper {
+            ledger: ledger.clone(),
+            hands,
+            jobs: door.jobs.clone(),
+            counters: door.counters.clone(),
+            clock: Clock::start(),
+            stop: stopped,
+        };
+        let keeper = std::thread::spawn(|| keeper.run());
+        let url = |number: u32| format!("http://a.example/{number}");
+        let find = || door.preprocessor.classifier.find("a.example").unwrap();
+        for number in 0..200 {
+            assert_eq!(door.knock(&url(number)), Admission::Queued);
+        }
+        let last = url_fingerprint(&url(199));
+        let store = ledger.store().unwrap();
+        while !store.is_seen(Key::of_host("a.example"), last).unwrap() {
+            std::thread::yield_now();
+        }
+        for round in 0..3 {
+            find().lock().thin();
+            door.preprocessor.set_roomy(round == 2);
+            assert_eq!(door.knock(&url(200 + round)), Admission::Queued);
+            for number in 0..200 {
+                assert_eq!(door.knock(&url(number)), Admission::Duplicate, "{number}");
+            }
+            assert_eq!(find().lock().is_whole, round == 2);
+        }
+        // Put away, once nothing waits for it and all of it is written.
+        let cell = find();
+        let mut state = cell.lock();
+        door.jobs.drain(&mut state);
+        state.phase = Phase::Idle;
+        state.site.pace.failures = 2;
+        drop(state);
+        let last = url_fingerprint(&url(202));
+        while !store.is_seen(Key::of_host("a.example"), last).unwrap() {
+            std::thread::yield_now();
+        }
+        assert!(door.preprocessor.put_away(&cell));
+        assert!(door.preprocessor.classifier.find("a.example").is_none());
+        while store.site("a.example").unwrap().is_none() {
+            std::thread::yield_now();
+        }
+        assert_eq!(door.knock(&url(202)), Admission::Duplicate);
+        assert_eq!(door.knock(&url(203)), Admission::Queued);
+        assert_eq!(find().lock().site.pace.failures, 2);
+        drop(stop);
+        keeper.join().unwrap();
     }
 
     #[test]

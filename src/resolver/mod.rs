@@ -35,6 +35,7 @@ struct QueueState {
     sites: VecDeque<Arc<SiteCell>>,
     /// Look-ups under way.
     at_work: usize,
+    is_paused: bool,
     is_closed: bool,
 }
 
@@ -52,7 +53,9 @@ impl ResolveQueue {
             if state.is_closed {
                 return None;
             }
-            if let Some(cell) = state.sites.pop_front() {
+            if !state.is_paused
+                && let Some(cell) = state.sites.pop_front()
+            {
                 state.at_work += 1;
                 return Some(cell);
             }
@@ -69,6 +72,12 @@ impl ResolveQueue {
     pub fn is_idle(&self) -> bool {
         let state = self.state.lock();
         state.sites.is_empty() && state.at_work == 0
+    }
+
+    /// Stops or resumes giving sites out.
+    pub fn set_paused(&self, is_paused: bool) {
+        self.state.lock().is_paused = is_paused;
+        self.changed.notify_all();
     }
 
     /// The threads that wait end.

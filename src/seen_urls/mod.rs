@@ -88,6 +88,20 @@ impl SeenUrls {
         }
     }
 
+    /// All of them, as long as they are kept exactly.
+    pub fn exact(&self) -> Option<Vec<u64>> {
+        match &self.form {
+            Form::List(list) => Some(list.clone()),
+            Form::Set(set) => Some(set.iter().copied().collect()),
+            Form::Layers(_) => None,
+        }
+    }
+
+    /// Whether they are kept exactly.
+    pub fn is_exact(&self) -> bool {
+        !matches!(self.form, Form::Layers(_))
+    }
+
     /// Whether no URL has been seen.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

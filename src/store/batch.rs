@@ -31,7 +31,7 @@ enum To {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Table {
-    Done,
+    Url,
     Queue,
     Site,
     Seen,
@@ -57,9 +57,9 @@ impl Batch {
         self.changes.is_empty()
     }
 
-    /// A URL of this site has been dealt with.
-    pub fn url_done(&mut self, site: Key, fingerprint: u64) {
-        self.put(Table::Done, &pair(site.0, fingerprint), &[]);
+    /// A URL of this site was seen.
+    pub fn url_seen(&mut self, site: Key, fingerprint: u64) {
+        self.put(Table::Url, &pair(site.0, fingerprint), &[]);
     }
 
     /// A URL waits in the queue of this site.
@@ -82,7 +82,8 @@ impl Batch {
         self.put(Table::Site, host.as_bytes(), record);
     }
 
-    /// URLs of a host that were seen elsewhere, before it was ours.
+    /// URLs of a host that were seen elsewhere, before it was ours, if they are too many
+    /// to be noted one by one.
     pub fn seen_elsewhere(&mut self, host: &str, seen: &[u8]) {
         self.put(Table::Seen, host.as_bytes(), seen);
     }
@@ -92,7 +93,7 @@ impl Batch {
         self.remove(Table::Site, host.as_bytes());
         self.remove(Table::Seen, host.as_bytes());
         self.clear(Table::Queue, site);
-        self.clear(Table::Done, site);
+        self.clear(Table::Url, site);
     }
 
     /// A crawl that this peer takes part in, and what it has come to.
@@ -178,7 +179,7 @@ impl Batch {
 impl Table {
     fn keyspace(self, tables: &Tables) -> &Keyspace {
         match self {
-            Self::Done => &tables.done,
+            Self::Url => &tables.url,
             Self::Queue => &tables.queue,
             Self::Site => &tables.site,
             Self::Seen => &tables.seen,

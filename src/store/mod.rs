@@ -9,8 +9,8 @@
 //! a long queue is read segment by segment ([`Store::queue_segment`]).
 //!
 //! A site's record is small and written whenever it changes; its seen URLs are not in it.
-//! A URL that was seen either waits in the queue or is noted as done, one small entry
-//! for each, so that no set of millions is ever written as a whole.
+//! They are noted one by one, so that no set of millions is ever written as a whole, and
+//! one of them can be looked up without the others.
 //!
 //! - `folder` is the data directory; `batch` what is written; `tables` where it goes
 //! - `read` reads it back; `error` says what can go wrong

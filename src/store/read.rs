@@ -45,10 +45,10 @@ impl Store {
         )
     }
 
-    /// Every URL that is done.
-    pub fn for_each_done(&self, mut each: impl FnMut(Key, u64)) -> Result<(), StoreError> {
+    /// Every URL that was seen.
+    pub fn for_each_seen(&self, mut each: impl FnMut(Key, u64)) -> Result<(), StoreError> {
         self.for_each(
-            |tables| &tables.done,
+            |tables| &tables.url,
             |key, _| {
                 let (site, fingerprint) = parts(key)?;
                 each(Key(site), fingerprint);
@@ -58,14 +58,20 @@ impl Store {
     }
 
     /// Those of one site.
-    pub fn done_of(&self, site: Key) -> Result<Vec<u64>, StoreError> {
-        let tables = |tables: &Tables| tables.done.prefix(site.0.to_be_bytes());
-        let mut done = Vec::new();
+    pub fn seen_of(&self, site: Key) -> Result<Vec<u64>, StoreError> {
+        let tables = |tables: &Tables| tables.url.prefix(site.0.to_be_bytes());
+        let mut seen = Vec::new();
         self.walk(tables, |key, _| {
-            done.push(parts(key)?.1);
+            seen.push(parts(key)?.1);
             Some(true)
         })?;
-        Ok(done)
+        Ok(seen)
+    }
+
+    /// Whether a URL of a site was seen.
+    pub fn is_seen(&self, site: Key, fingerprint: u64) -> Result<bool, StoreError> {
+        let key = pair(site.0, fingerprint);
+        self.with_tables(|tables| guarded(&self.path, || tables.url.contains_key(key)))
     }
 
     /// Every URL that waits, site by site and in order.

@@ -2,10 +2,10 @@
 //!
 //! | table | key | value |
 //! |---|---|---|
-//! | `done` | site (8), URL fingerprint (8) | nothing |
+//! | `url` | site (8), URL fingerprint (8) | nothing: it was seen |
 //! | `queue` | site (8), sequence (8) | URL record |
 //! | `site` | host name | site record |
-//! | `seen` | host name | URLs seen before the site was ours |
+//! | `seen` | host name | very many URLs, seen before the site was ours |
 //! | `content` | content fingerprint (16) | claim |
 //! | `outbox` | sequence (8) | URL record |
 //! | `crawl` | crawl id (8) | definition and totals |
@@ -23,7 +23,7 @@ pub(super) const JOURNAL_BYTES: u64 = 64 << 20;
 const WAITING_BYTES: u64 = 4 << 20;
 
 pub(super) struct Tables {
-    pub done: Keyspace,
+    pub url: Keyspace,
     pub queue: Keyspace,
     pub site: Keyspace,
     pub seen: Keyspace,
@@ -42,7 +42,7 @@ impl Tables {
         let options = || KeyspaceCreateOptions::default().max_memtable_size(WAITING_BYTES);
         let table = |name| database.keyspace(name, options);
         Ok(Self {
-            done: table("done")?,
+            url: table("url")?,
             queue: table("queue")?,
             site: table("site")?,
             seen: table("seen")?,

@@ -19,9 +19,9 @@ fn open(folder: &Path) -> (DataFolder, Store) {
 
 fn filled() -> Batch {
     let mut batch = Batch::new();
-    batch.url_done(Key(1), 10);
-    batch.url_done(Key(2), 20);
-    batch.url_done(Key(2), u64::MAX);
+    batch.url_seen(Key(1), 10);
+    batch.url_seen(Key(2), 20);
+    batch.url_seen(Key(2), u64::MAX);
     for sequence in 0..100 {
         batch.queue_push(Key(2), sequence, format!("url {sequence}").as_bytes());
     }
@@ -53,10 +53,12 @@ fn everything_is_read_back_in_order() {
         }
         let mut done = Vec::new();
         store
-            .for_each_done(|site, url| done.push((site.0, url)))
+            .for_each_seen(|site, url| done.push((site.0, url)))
             .unwrap();
         assert_eq!(done, [(1, 10), (2, 20), (2, u64::MAX)]);
-        assert_eq!(store.done_of(Key(2)).unwrap(), [20, u64::MAX]);
+        assert_eq!(store.seen_of(Key(2)).unwrap(), [20, u64::MAX]);
+        assert!(store.is_seen(Key(2), 20).unwrap());
+        assert!(!store.is_seen(Key(1), 20).unwrap());
         let segment = store.queue_segment(Key(2), 38, 3).unwrap();
         let numbers: Vec<u64> = segment.iter().map(|(sequence, _)| *sequence).collect();
         assert_eq!(numbers, [38, 39, 41]);
@@ -113,8 +115,8 @@ fn what_is_removed_is_gone() {
     batch.outbox_remove(5);
     batch.outbox_put(5, b"y");
     store.commit(&batch).unwrap();
-    assert_eq!(store.done_of(Key(1)).unwrap(), [10]);
-    assert_eq!(store.done_of(Key(2)).unwrap(), [] as [u64; 0]);
+    assert_eq!(store.seen_of(Key(1)).unwrap(), [10]);
+    assert_eq!(store.seen_of(Key(2)).unwrap(), [] as [u64; 0]);
     assert_eq!(store.queue_segment(Key(2), 0, 9).unwrap(), []);
     assert_eq!(store.queue_segment(Key(3), 0, 9).unwrap(), []);
     let left = store.queue_segment(Key(4), 0, 9).unwrap();
@@ -171,7 +173,7 @@ fn files(folder: &Path) -> Vec<std::path::PathBuf> {
 /// Reads everything there is.
 fn read_all(store: &Store) -> Result<u64, StoreError> {
     let mut count = 0;
-    store.for_each_done(|_, _| count += 1)?;
+    store.for_each_seen(|_, _| count += 1)?;
     store.for_each_queued(|_, _, _| count += 1)?;
     store.for_each_site(|_, _| count += 1)?;
     store.for_each_content(|_, _| count += 1)?;
@@ -190,7 +192,7 @@ fn no_damage_brings_the_program_down() {
     store.commit(&filled()).unwrap();
     let flushed = store.open.read().as_ref().map(|open| {
         open.tables.queue.rotate_memtable_and_wait()?;
-        open.tables.done.rotate_memtable_and_wait()
+        open.tables.url.rotate_memtable_and_wait()
     });
     flushed.unwrap().unwrap();
     store.commit(&filled()).unwrap();

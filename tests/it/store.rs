@@ -24,7 +24,7 @@ fn batch(number: u64) -> Batch {
     let mut batch = Batch::new();
     for page in number * PAGES..(number + 1) * PAGES {
         let site = Key(page % 7);
-        batch.url_done(site, page);
+        batch.url_seen(site, page);
         batch.queue_push(Key((page + 100) % 7), page + 100, &[b'u'; 80]);
         batch.queue_pop(site, page);
         batch.content(
@@ -55,7 +55,7 @@ fn check(store: &Store, count: u64) {
     let pages = count * PAGES;
     let mut done = BTreeSet::new();
     store
-        .for_each_done(|site, page| assert!(done.insert(page) && site.0 == page % 7))
+        .for_each_seen(|site, page| assert!(done.insert(page) && site.0 == page % 7))
         .unwrap();
     assert!(done.into_iter().eq(0..pages));
     let mut queued = BTreeSet::new();

@@ -78,6 +78,8 @@ pub enum Response {
     Busy,
     /// The receiver's answer, in an envelope.
     Answer(Vec<u8>),
+    /// Not taken: there is no link on this side. Say hello first.
+    Stranger,
 }
 
 /// Reads and writes frames.

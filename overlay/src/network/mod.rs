@@ -6,7 +6,7 @@
 //! others goes through the task's checks into one bounded channel of events.
 //!
 //! - `options`: what must be known before it starts
-//! - `transport`: the libp2p parts
+//! - `transport`: the libp2p parts; `metered`: their sockets, counted and held back
 //! - `frame`: what two linked peers say to each other
 //! - `node`: the task, with a file for each thing that it does: links, leases and
 //!   suspicions, packets that are routed, gossip that is broadcast
@@ -18,6 +18,7 @@
 
 mod event_queue;
 mod frame;
+mod metered;
 mod node;
 mod options;
 mod shared;

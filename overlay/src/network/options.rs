@@ -2,9 +2,11 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::election::Patience;
 use crate::membership::Timing;
+use crate::meter::Meter;
 use crate::topology::Kind;
 
 /// The version of everything that peers say to each other.
@@ -33,6 +35,8 @@ pub struct Options {
     pub host_cache: Option<PathBuf>,
     /// How much is too much.
     pub limits: Limits,
+    /// Asked before bytes go through a socket, if there is a limit for that.
+    pub meter: Option<Arc<dyn Meter>>,
     /// How fast silent members are missed.
     pub timing: Timing,
     /// How patient the election of supernodes is.
@@ -87,6 +91,7 @@ impl Options {
             allow_private: false,
             host_cache: None,
             limits: Limits::default(),
+            meter: None,
             timing: Timing::default(),
             patience: Patience::default(),
             lose_every: 0,

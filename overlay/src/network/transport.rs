@@ -1,12 +1,9 @@
 //! The libp2p parts that a networked overlay is made of.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 use std::{io, iter};
 
-use futures::{AsyncRead, AsyncWrite};
 use libp2p::core::muxing::StreamMuxerBox;
 use libp2p::core::transport::Boxed;
 use libp2p::core::upgrade;
@@ -20,6 +17,7 @@ use libp2p::{
 };
 
 use super::frame::{FrameCodec, PROTOCOL};
+use super::metered::{Gauge, Metered, MeteredStreams};
 use super::options::Options;
 use super::shared::Counters;
 use crate::envelope::OVERHEAD_BYTES;
@@ -33,6 +31,8 @@ pub const LONGEST_REQUEST: Duration = Duration::from_secs(60);
 const CONNECT: Duration = Duration::from_secs(10);
 /// Between two pings to a supernode, and for each.
 const PING: Duration = Duration::from_secs(5);
+/// Bytes that a QUIC connection may bring unasked where bytes are limited.
+const QUIC_WINDOW: u32 = 64 << 10;
 /// Exchanges over one connection at once, both ways together.
 const STREAMS: usize = 128;
 
@@ -66,7 +66,8 @@ pub fn swarm(
     topic: &IdentTopic,
     counters: &Arc<Counters>,
 ) -> io::Result<Swarm<Behaviour>> {
-    let transport = transport(keypair, counters)?;
+    let gauge = Gauge::of_sockets(counters.clone(), options.meter.clone());
+    let transport = transport(keypair, &gauge, options.meter.is_some())?;
     let behaviour = behaviour(kind, keypair, options, topic)?;
     let config = swarm::Config::with_tokio_executor()
         .with_idle_connection_timeout(IDLE)
@@ -78,22 +79,31 @@ pub fn swarm(
 /// TCP with Noise and Yamux, and QUIC, to addresses and to names.
 fn transport(
     keypair: &Keypair,
-    counters: &Arc<Counters>,
+    gauge: &Gauge,
+    is_limited: bool,
 ) -> io::Result<Boxed<(PeerId, StreamMuxerBox)>> {
     let mut yamux = yamux::Config::default();
     // Each stream may hold unread bytes; the mesh and the like need a few of their own.
     yamux.set_max_num_streams(STREAMS + 64);
     let build = || -> io::Result<_> {
-        let counters = counters.clone();
+        let (of_tcp, of_quic) = (gauge.clone(), gauge.clone().of_quic());
         let tcp = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true))
-            .map(move |stream, _| Counted { stream, counters })
+            .map(move |stream, _| Metered::new(stream, of_tcp))
             .upgrade(upgrade::Version::V1Lazy)
             .authenticate(noise::Config::new(keypair).map_err(io::Error::other)?)
             .multiplex(yamux.clone())
             .timeout(CONNECT)
             .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
-        let quic = quic::tokio::Transport::new(quic::Config::new(keypair))
-            .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
+        let mut config = quic::Config::new(keypair);
+        if is_limited {
+            // What a window lets in has passed the socket before anybody was asked.
+            config.max_stream_data = QUIC_WINDOW;
+            config.max_connection_data = QUIC_WINDOW;
+        }
+        let quic = quic::tokio::Transport::new(config).map(move |(peer, muxer), _| {
+            let streams = MeteredStreams::new(muxer, of_quic);
+            (peer, StreamMuxerBox::new(streams))
+        });
         Ok(tcp.or_transport(quic).map(|either, _| either.into_inner()))
     };
     // A machine without a name service still has its neighbours.
@@ -181,46 +191,4 @@ fn mesh(message_bytes: usize, topic: &IdentTopic) -> io::Result<Mesh> {
     let anonymous = gossipsub::MessageAuthenticity::Anonymous;
     gossipsub::Behaviour::new_with_subscription_filter(anonymous, config, only_ours)
         .map_err(io::Error::other)
-}
-
-/// A socket whose bytes are counted, below encryption.
-struct Counted<S> {
-    stream: S,
-    counters: Arc<Counters>,
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut [u8],
-    ) -> Poll<io::Result<usize>> {
-        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if let Poll::Ready(Ok(bytes)) = read {
-            self.counters.socket_received(bytes);
-        }
-        read
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        if let Poll::Ready(Ok(bytes)) = written {
-            self.counters.socket_sent(bytes);
-        }
-        written
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_close(cx)
-    }
 }

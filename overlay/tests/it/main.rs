@@ -7,4 +7,5 @@
 mod conformance;
 mod fleet;
 mod hostile;
+mod metering;
 mod network;

@@ -134,6 +134,38 @@ fn sixteen_peers_elect_three_supernodes_and_the_user_can_forbid_it() {
 }
 
 #[test]
+fn leaves_find_another_supernode_within_ten_seconds() {
+    let mut fleet = Net::Supernode.fleet(8);
+    let count = |role| {
+        let members = fleet.peers[7].overlay.members();
+        members.iter().filter(|member| member.role == role).count()
+    };
+    eventually("there are three supernodes", || count(Role::Supernode) >= 3);
+    // The first peer is a supernode: it was alone.
+    fleet.peers.remove(0).crash();
+    let begun = Instant::now();
+    let last = fleet.peers.len() - 1;
+    for from in 0..last {
+        let overlay = &fleet.peers[from].overlay;
+        eventually("messages pass", || {
+            let _again = overlay.send(fleet.peers[last].id(), Arc::new([from as u8]));
+            let until = Instant::now() + Duration::from_millis(100);
+            while Instant::now() < until {
+                if fleet.peers[last].next_message() == Some((overlay.me(), vec![from as u8])) {
+                    return true;
+                }
+            }
+            false
+        });
+    }
+    assert!(
+        begun.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+#[test]
 fn one_that_finds_nobody_is_alone_and_goes_on_trying() {
     let nowhere = options(1, &[]);
     let first = start(Kind::Flat, nowhere).unwrap();

@@ -106,15 +106,37 @@ impl Node {
         let visitor = Visitor { since_ms, ip };
         self.visitors.entry(libp2p_peer).or_insert(visitor);
         if endpoint.is_dialer() {
-            let hello = Request::Hello {
-                version: PROTOCOL_VERSION,
-                network: self.options.network.clone(),
-                agreement: self.agreement,
-                is_leaf: self.role() == Role::Leaf,
-                records: self.first_records(),
-            };
-            self.ask(libp2p_peer, hello, Outbound::Hello);
+            self.say_hello(libp2p_peer);
         }
+    }
+
+    fn say_hello(&mut self, libp2p_peer: Libp2pPeerId) {
+        let hello = Request::Hello {
+            version: PROTOCOL_VERSION,
+            network: self.options.network.clone(),
+            agreement: self.agreement,
+            is_leaf: self.role() == Role::Leaf,
+            records: self.first_records(),
+        };
+        self.ask(libp2p_peer, hello, Outbound::Hello);
+    }
+
+    /// A neighbour says that it has no link to us: ours was one-sided, because an old
+    /// connection ended there after a new one had begun here. It is made anew.
+    pub(super) fn greet_again(&mut self, libp2p_peer: Libp2pPeerId) {
+        let Some(peer) = identity::from_libp2p(&libp2p_peer) else {
+            return;
+        };
+        if !self.links.contains(&peer) {
+            // It is being greeted already, or gone.
+            return;
+        }
+        self.links.retain(|&link| link != peer);
+        let (since_ms, ip) = (self.now_ms(), None);
+        let visitor = Visitor { since_ms, ip };
+        self.visitors.entry(libp2p_peer).or_insert(visitor);
+        self.say_hello(libp2p_peer);
+        self.update_lease();
     }
 
     pub(super) fn on_hello(

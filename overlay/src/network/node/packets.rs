@@ -185,7 +185,7 @@ impl Node {
         if !self.links.contains(&from) {
             // It may just have admitted us, with our side still to come.
             self.blame(from, Offence::OutOfTurn);
-            return self.respond(channel, Response::Busy);
+            return self.respond(channel, Response::Stranger);
         }
         match request {
             Request::Hello { .. } | Request::Malformed => {}
@@ -212,12 +212,17 @@ impl Node {
         let limit = self.options.limits.message_bytes;
         let size = bytes.len();
         let opened = Envelope::open(bytes, self.network, limit, self.now());
+        let to = opened.as_ref().ok().and_then(|envelope| envelope.to);
         let checked = opened.and_then(|envelope| {
             let is_new = self.replay.is_new(envelope.author, envelope.sequence);
             is_new.then_some(envelope).ok_or(Fault::Replayed)
         });
         let envelope = match checked {
             Ok(envelope) => envelope,
+            // While leases change, a message may go in a circle: nobody's fault.
+            Err(Fault::Replayed) if to.is_some_and(|to| to != self.me) => {
+                return self.respond(channel, Response::Busy);
+            }
             Err(fault) => {
                 self.blame(from, Offence::Envelope(fault));
                 return self.respond(channel, Response::Busy);
@@ -375,6 +380,9 @@ impl Node {
         request: OutboundRequestId,
         response: Option<Response>,
     ) {
+        if matches!(response, Some(Response::Stranger)) {
+            self.greet_again(peer);
+        }
         match self.outbound.remove(&request) {
             Some(Outbound::Hello) => self.on_welcome(peer, response),
             Some(Outbound::Packet { origin, bytes }) => {
