@@ -9,7 +9,7 @@ use peercrawl::config::{self, OverlayChoice, Settings};
 use peercrawl::crawl::CrawlDefinition;
 use peercrawl::demo::fleet::Fleet;
 use peercrawl::demo::web::{Web, WebSpec};
-use peercrawl::desktop::{self, DemoSpec, Opening, WindowError};
+use peercrawl::desktop::{self, DemoSpec, Opening, Window, WindowError};
 use peercrawl::report::Report;
 use serde::Serialize;
 
@@ -118,11 +118,11 @@ impl Demo {
             conditions: None,
             log: super::desktop::watch_events(),
         };
-        Ok(desktop::open(
-            opening,
-            self.window_size,
-            super::stop_requests()?,
-        )?)
+        let window = Window {
+            size: self.window_size,
+            ..Window::default()
+        };
+        Ok(desktop::open(opening, window, super::stop_requests()?)?)
     }
 
     fn run_headless(self) -> anyhow::Result<ExitCode> {

@@ -7,7 +7,7 @@ use clap::Args;
 use peercrawl::conditions::Sources;
 use peercrawl::config::Layers;
 use peercrawl::data_directory::DataDirectory;
-use peercrawl::desktop::{self, EventLog, Opening, WindowError};
+use peercrawl::desktop::{self, EventLog, Opening, Window, WindowError};
 use peercrawl::store::StoreError;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -27,6 +27,9 @@ pub struct Desktop {
     /// The window's size in points, such as 900x600
     #[arg(long, value_name = "WxH", value_parser = window_size, hide = true)]
     window_size: Option<[f32; 2]>,
+    /// Begin without the window, as at login; a second start brings it
+    #[arg(long)]
+    hidden: bool,
     #[command(flatten)]
     settings: SettingsArguments,
 }
@@ -65,7 +68,11 @@ impl Desktop {
             conditions: Some(Sources::default()),
             log,
         };
-        match desktop::open(opening, self.window_size, super::stop_requests()?) {
+        let window = Window {
+            size: self.window_size,
+            is_hidden: self.hidden,
+        };
+        match desktop::open(opening, window, super::stop_requests()?) {
             Ok(()) => Ok(ExitCode::SUCCESS),
             Err(WindowError::Window(why)) => {
                 self.run_headless(&format!("No window can be opened ({why})"))

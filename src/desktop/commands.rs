@@ -32,6 +32,10 @@ impl Desk {
                     self.read_join_file(&path);
                 }
             }
+            Order::Tray(tray) => {
+                self.abilities.tray = true;
+                self.state.tray = Some(tray);
+            }
             Order::Stop => self.state.quits = true,
             Order::Chosen(field, path) => match field {
                 Field::JoinFile => self.read_join_file(&path),

@@ -27,6 +27,8 @@ use super::log::EventLog;
 use super::picture::Picture;
 use super::settings;
 use super::stage::{Facts, Stage, Wish};
+use super::tasks;
+use super::tray::{self, TrayIcon};
 use crate::clock::Clock;
 use crate::conditions::local_time::utc_offset_minutes;
 use crate::conditions::{Reason, Watcher};
@@ -111,6 +113,8 @@ pub struct State {
     pub last_notice: u64,
     /// Each time that this grows the window comes forward.
     pub raise_window: u64,
+    /// The icon in the tray.
+    pub tray: Option<TrayIcon>,
     /// Whether the window is to close, and the program to end.
     pub quits: bool,
     /// Whether nobody sees the window.
@@ -185,6 +189,9 @@ impl Desk {
 
     fn open(&mut self) {
         self.state.clock = Some(Clock::start());
+        if self.demo.is_none() {
+            tray::show(&self.orders);
+        }
         if let Some(data) = &self.data {
             let (kept, history) = Keepsake::read(data.path());
             (self.state.kept, self.state.history) = (kept, history);
@@ -485,8 +492,18 @@ impl Desk {
             RunState::NeedsYou(text) => text.clone(),
         };
         if self.state.noted != words {
+            if let Some(tray) = &self.state.tray {
+                tray.tell(&words, state.can_start());
+            }
             match state {
-                RunState::NeedsYou(_) => tracing::error!("{words}"),
+                RunState::NeedsYou(_) => {
+                    tracing::error!("{words}");
+                    tasks::notify(&words);
+                }
+                RunState::Paused(PauseReason::QuotaUsed { .. }) => {
+                    tracing::info!("{words}");
+                    tasks::notify(&words);
+                }
                 _ => tracing::info!("{words}"),
             }
             self.state.noted = words;

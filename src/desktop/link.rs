@@ -10,6 +10,8 @@ use crossbeam_channel::{Sender, TrySendError};
 use peercrawl_ui::model::{ArchiveFile, Field, Found};
 use peercrawl_ui::{Backend, Command, Model};
 
+use super::tray::TrayIcon;
+
 /// Orders that may wait for the desk.
 pub const ORDERS: usize = 256;
 /// Commands that the window holds back while the desk is busy.
@@ -30,6 +32,8 @@ pub enum Order {
     Found(String, Found),
     /// The archive was looked through.
     Archive(Vec<ArchiveFile>),
+    /// There is an icon in the tray.
+    Tray(TrayIcon),
     /// Something that takes a while is done, or went wrong.
     Done(Result<String, String>),
 }

@@ -17,6 +17,7 @@
 //! - `join_file`, `addresses`: what friends send and people type, checked
 //! - `history`, `totals`, `keepsake`: the past, and how it is kept
 //! - `doorbell`: a second start brings the first one's window forward
+//! - `tray`: the icon in the tray, where there is one
 //! - `autostart`, `tasks`, `moving`, `log`: what else a desktop app needs
 
 mod addresses;
@@ -39,6 +40,7 @@ mod settings;
 mod stage;
 mod tasks;
 mod totals;
+mod tray;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -48,7 +50,7 @@ use std::thread::{self, JoinHandle};
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use peercrawl_ui::model::Abilities;
-use peercrawl_ui::{Model, WindowOptions, egui};
+use peercrawl_ui::{Model, WindowOptions};
 
 pub use crew::DemoSpec;
 pub use doorbell::knock;
@@ -82,6 +84,15 @@ pub struct Opening {
     pub conditions: Option<Sources>,
     /// The latest events.
     pub log: EventLog,
+}
+
+/// How the window opens.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Window {
+    /// Its size in points; `None` for the usual one.
+    pub size: Option<[f32; 2]>,
+    /// Whether it begins out of sight, as at login.
+    pub is_hidden: bool,
 }
 
 /// A desk at work.
@@ -211,13 +222,12 @@ pub enum WindowError {
 
 /// Opens the window and stays until it is closed and everything has ended; what comes
 /// through `stop` closes it. If no window can be opened, nothing has begun.
-pub fn open(
-    opening: Opening,
-    size: Option<[f32; 2]>,
-    stop: Receiver<()>,
-) -> Result<(), WindowError> {
-    let icon = egui_icon();
-    let window = WindowOptions { icon, size };
+pub fn open(opening: Opening, window: Window, stop: Receiver<()>) -> Result<(), WindowError> {
+    let window = WindowOptions {
+        icon: peercrawl_ui::icon(ICON),
+        size: window.size,
+        is_hidden: window.is_hidden,
+    };
     let mut started = None;
     let mut failed = None;
     let started_here = &mut started;
@@ -244,8 +254,4 @@ pub fn open(
         return Err(why.into());
     }
     result.map_err(|why| WindowError::Window(why.to_string()))
-}
-
-fn egui_icon() -> Option<egui::IconData> {
-    peercrawl_ui::icon(ICON)
 }

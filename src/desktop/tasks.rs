@@ -73,6 +73,30 @@ fn arguments(program: &str, field: Field, start_at: &Path) -> Vec<String> {
     }
 }
 
+/// Tells the volunteer something outside of the window, where the desktop can.
+pub fn notify(text: &str) {
+    const PROGRAM: &str = "notify-send";
+    if !is_installed(PROGRAM) {
+        return;
+    }
+    let mut command = Command::new(PROGRAM);
+    command.args([
+        "--app-name=PeerCrawl",
+        "--icon=peercrawl",
+        "PeerCrawl",
+        text,
+    ]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let wait = move || {
+        if let Err(why) = command.status() {
+            tracing::debug!("{PROGRAM}: {why}");
+        }
+    };
+    if let Err(why) = thread::Builder::new().name("notice".into()).spawn(wait) {
+        tracing::debug!("no thread for a notice: {why}");
+    }
+}
+
 /// Shows a folder in the desktop's file browser.
 pub fn open_folder(orders: &Sender<Order>, folder: PathBuf) {
     let program = match std::env::consts::OS {
