@@ -222,6 +222,8 @@ impl Desk {
         self.keep();
         match std::mem::take(&mut self.state.engine) {
             EngineStage::Present(crew) | EngineStage::Finishing(crew, _) => crew.shutdown(),
+            // A demo that has not begun has nothing to lose.
+            EngineStage::Starting(_) if self.demo.is_some() => {}
             EngineStage::Starting(thread) => {
                 if let Ok(Ok(crew)) = thread.join() {
                     crew.shutdown();
