@@ -6,26 +6,32 @@
 use std::sync::Arc;
 
 use peercrawl_overlay::Overlay;
-use peercrawl_overlay::network::{self, Kind, Limits, NetworkOverlay, Options, StartError};
+use peercrawl_overlay::network::{self, Kind, NetworkOverlay, Options, StartError};
 
 use crate::canonical::CanonicalForm;
 use crate::config::{OverlayChoice, Settings};
 use crate::fingerprint::URL_SEED;
+use crate::limits::Limits;
 use crate::rejoining::Rejoining;
 
 /// Starts the overlay that the settings describe, under the identity that this secret
-/// stands for.
-pub fn join(settings: &Settings, secret: [u8; 32]) -> Result<Arc<NetworkOverlay>, StartError> {
-    network::start(kind(settings), options(settings, secret))
+/// stands for. Its traffic keeps these limits.
+pub fn join(
+    settings: &Settings,
+    secret: [u8; 32],
+    limits: Arc<Limits>,
+) -> Result<Arc<NetworkOverlay>, StartError> {
+    network::start(kind(settings), options(settings, secret, limits))
 }
 
 /// The same, as an overlay that can be left and joined again.
 pub fn join_and_rejoin(
     settings: &Settings,
     secret: [u8; 32],
+    limits: Arc<Limits>,
 ) -> Result<Arc<dyn Overlay>, StartError> {
     let settings = settings.clone();
-    let start = move || Ok(join(&settings, secret)? as Arc<dyn Overlay>);
+    let start = move || Ok(join(&settings, secret, limits.clone())? as Arc<dyn Overlay>);
     Ok(Arc::new(Rejoining::start(start)?))
 }
 
@@ -36,7 +42,7 @@ fn kind(settings: &Settings) -> Kind {
     }
 }
 
-fn options(settings: &Settings, secret: [u8; 32]) -> Options {
+fn options(settings: &Settings, secret: [u8; 32], limits: Arc<Limits>) -> Options {
     let overlay = &settings.overlay;
     Options {
         agreement: agreement(settings),
@@ -45,10 +51,11 @@ fn options(settings: &Settings, secret: [u8; 32]) -> Options {
         mdns: overlay.mdns,
         allow_supernode: overlay.allow_supernode,
         allow_private: settings.network.allow_private,
-        limits: Limits {
+        limits: network::Limits {
             connections: overlay.max_connections,
-            ..Limits::default()
+            ..network::Limits::default()
         },
+        meter: Some(limits),
         ..Options::new(secret, &overlay.network)
     }
 }

@@ -12,6 +12,7 @@ use peercrawl::crawl::CrawlDefinition;
 use peercrawl::data_directory::PEER_STATE;
 use peercrawl::engine::Ending;
 use peercrawl::joining;
+use peercrawl::limits::Limits;
 use peercrawl::resolver::SystemNames;
 use peercrawl_overlay::memory::MemoryNetwork;
 use peercrawl_overlay::{Overlay, PeerId};
@@ -63,7 +64,7 @@ impl Run {
             None => (super::passing_secret()?, None),
         };
         let limits = super::limits(&settings, directory.as_ref())?;
-        let overlay = overlay(&settings, secret);
+        let overlay = overlay(&settings, secret, limits.clone());
         let stop = super::stop_requests()?;
         let names = Arc::new(SystemNames);
         let engine = super::start(settings.clone(), overlay, names, kept, limits)?;
@@ -115,8 +116,8 @@ impl Run {
 }
 
 /// The overlay of the settings; alone if it cannot start, which is no reason not to crawl.
-fn overlay(settings: &Settings, secret: [u8; 32]) -> Arc<dyn Overlay> {
-    match joining::join_and_rejoin(settings, secret) {
+fn overlay(settings: &Settings, secret: [u8; 32], limits: Arc<Limits>) -> Arc<dyn Overlay> {
+    match joining::join_and_rejoin(settings, secret, limits) {
         Ok(overlay) => {
             for address in overlay.listening() {
                 println!("listening {address}");

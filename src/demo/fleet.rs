@@ -61,8 +61,9 @@ impl Fleet {
         let mut engines = Vec::new();
         for number in 1..=peers {
             let secret = *blake3::hash(&[number]).as_bytes();
-            let overlay =
-                joining::join(&settings, secret).map_err(|why| FleetError::Overlay(number, why))?;
+            let limits = Limits::new(&settings.limits);
+            let overlay = joining::join(&settings, secret, limits.clone())
+                .map_err(|why| FleetError::Overlay(number, why))?;
             if number == 1 {
                 settings.overlay.bootstrap = overlay.listening();
             }
@@ -70,7 +71,7 @@ impl Fleet {
                 settings: settings.clone(),
                 overlay,
                 names: Arc::new(WebNames(web.clone())),
-                limits: Limits::new(&settings.limits),
+                limits,
                 kept: None,
             })?);
         }

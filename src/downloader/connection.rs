@@ -148,6 +148,9 @@ impl Connector<()> for TapedConnector {
     }
 }
 
+/// A way to a server, and the address at its end.
+type Connected = (Box<dyn Transport>, IpAddr);
+
 /// A socket, and TLS over it where the scheme asks for it.
 #[derive(Debug)]
 struct SiteConnector {
@@ -165,7 +168,7 @@ impl SiteConnector {
         &self,
         details: &ConnectionDetails,
         chained: Option<()>,
-    ) -> Result<Option<(Box<dyn Transport>, IpAddr)>, Error> {
+    ) -> Result<Option<Connected>, Error> {
         let Some(socket) = self.socket.connect(details, chained)? else {
             return Ok(None);
         };

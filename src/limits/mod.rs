@@ -24,8 +24,10 @@ pub mod stopwatch;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use peercrawl_overlay::meter::{Direction, Meter};
 
 pub use gate::Gate;
 pub use pipe::Pipe;
@@ -236,6 +238,23 @@ impl Limits {
     pub fn wake(&self) {
         self.down.wake();
         self.up.wake();
+    }
+
+    fn pipe(&self, direction: Direction) -> &Pipe {
+        match direction {
+            Direction::Down => &self.down,
+            Direction::Up => &self.up,
+        }
+    }
+}
+
+impl Meter for Limits {
+    fn take(&self, direction: Direction, wanted: usize) -> Result<usize, Duration> {
+        self.pipe(direction).take(wanted)
+    }
+
+    fn put_back(&self, direction: Direction, unused: usize) {
+        self.pipe(direction).put_back(unused);
     }
 }
 

@@ -233,14 +233,19 @@ fn a_peer_that_has_left_its_network_joins_again() {
     settings.overlay.listen = vec!["/ip4/127.0.0.1/tcp/0".into()];
     settings.overlay.mdns = false;
     let web = web(plain(20, 3_000));
-    let member = joining::join(&settings, [7; 32]).unwrap();
+    let limits = Limits::new(&settings.limits);
+    let member = joining::join(&settings, [7; 32], Limits::new(&settings.limits)).unwrap();
     settings.overlay.bootstrap = member.listening();
-    let overlay = joining::join_and_rejoin(&settings, [8; 32]).unwrap();
+    let overlay = joining::join_and_rejoin(&settings, [8; 32], limits.clone()).unwrap();
     let me = overlay.me();
     let knows_us = || member.members().iter().any(|member| member.id == me);
     wait_until("they have met", knows_us);
+    assert!(
+        limits.bytes_down() > 500 && limits.bytes_up() > 500,
+        "it is counted, too"
+    );
     let engine = Engine::start(Surroundings {
-        limits: Limits::new(&settings.limits),
+        limits,
         settings: settings.clone(),
         overlay,
         names: Arc::new(WebNames(web.clone())),
