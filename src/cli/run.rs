@@ -36,21 +36,16 @@ pub struct Run {
     no_store: bool,
 }
 
-impl Default for Run {
-    fn default() -> Self {
+impl Run {
+    /// The same as `run` with these arguments.
+    pub fn with(settings: SettingsArguments, data: DataArguments) -> Self {
         Self {
-            settings: SettingsArguments {
-                config: None,
-                set: Vec::new(),
-                allow_private: false,
-            },
-            data: DataArguments::default(),
+            settings,
+            data,
             no_store: false,
         }
     }
-}
 
-impl Run {
     /// Runs a peer.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         super::log_from("info");

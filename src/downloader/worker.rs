@@ -11,6 +11,7 @@ use super::decode::{DecodeError, decode};
 use super::fetch::{Answer, BodyLimit, FetchError, Fetcher};
 use super::robots_fetch::{RobotsFetch, RobotsOutcome};
 use super::tape::Recording;
+use crate::activity::{How, Watched, title_of};
 use crate::archive::Truncated;
 use crate::canonical::CanonicalForm;
 use crate::clock::{Clock, Millis};
@@ -88,6 +89,7 @@ struct PageFetch {
     crawl: Arc<Crawl>,
     unfinished: Unfinished,
     reservation: Reservation,
+    watched: Watched,
 }
 
 /// A site at hand: leased, and its connection taken out.
@@ -136,8 +138,12 @@ impl Downloader {
             return;
         };
         let refuses = |record: &UrlRecord| self.refuses_port(record, &addresses);
-        let turned_away = |_, why| match why {
-            TurnedAway::Robots => self.counters.blocked_robots.add(1),
+        let turned_away = |job: CrawlJob, why| match why {
+            TurnedAway::Robots => {
+                self.counters.blocked_robots.add(1);
+                let url = job.record.url.as_str();
+                self.counters.activity.turned_away(url, How::Robots, "");
+            }
             TurnedAway::Refused => self.counters.blocked_port.add(1),
         };
         let (task, unfinished) = self.jobs.next_task(&mut state, refuses, turned_away);
@@ -167,6 +173,7 @@ impl Downloader {
                         let kept = state.connection.take();
                         drop(state);
                         let fetch = PageFetch {
+                            watched: self.counters.activity.begin(job.record.url.as_str()),
                             job,
                             crawl,
                             unfinished,
@@ -304,6 +311,8 @@ impl Downloader {
                 let asked = answer.retry_after.as_deref();
                 let asked = asked.and_then(|value| retry_after(value, self.clock.now_ms()));
                 let kind = status_kind(answer.status);
+                let detail = || format!("{}: asks to wait", answer.status);
+                fetch.watched.end(How::Failed(kind), detail, 0);
                 self.try_again(at_hand, fetch, asked, kind, capture);
             }
             Ok(answer) => {
@@ -325,6 +334,7 @@ impl Downloader {
             Err(FetchError::AddressRefused(why)) => {
                 tracing::warn!("{url}: {why}");
                 self.counters.blocked_address.add(1);
+                fetch.watched.end(How::Private, String::new, 0);
                 self.settle(at_hand, |state, courtesy, now_ms| {
                     let pace = &mut state.site.pace;
                     pace.after_answer(now_ms, took, None, courtesy);
@@ -341,6 +351,7 @@ impl Downloader {
             }
             Err(FetchError::Failed(kind, why)) => {
                 tracing::debug!("{url}: {why}");
+                fetch.watched.end(How::Failed(kind), || why.to_string(), 0);
                 match kind {
                     // The server answered, and would answer the same again.
                     ErrorKind::TooLarge | ErrorKind::Tls => {
@@ -455,7 +466,10 @@ impl Downloader {
             }
             status => {
                 self.archive(&fetch.job, capture);
-                self.counters.error(status_kind(status)).add(1);
+                let kind = status_kind(status);
+                self.counters.error(kind).add(1);
+                let (detail, bytes) = (|| status.to_string(), answer.body.len() as u64);
+                fetch.watched.end(How::Failed(kind), detail, bytes);
             }
         }
     }
@@ -472,6 +486,8 @@ impl Downloader {
             return;
         };
         self.counters.redirects.add(1);
+        let detail = || format!("{}: leads to {url}", answer.status);
+        fetch.watched.end(How::Fetched, detail, 0);
         let target = UrlRecord {
             url,
             crawl: record.crawl,
@@ -494,6 +510,8 @@ impl Downloader {
                     _ => ErrorKind::Other,
                 };
                 self.counters.error(kind).add(1);
+                let detail = || error.to_string();
+                fetch.watched.end(How::Failed(kind), detail, received);
                 self.archive(&fetch.job, capture);
                 return;
             }
@@ -504,6 +522,9 @@ impl Downloader {
             ..PageTotals::default()
         };
         fetch.unfinished.count(fetch.job.record.crawl, totals);
+        let detail = || answer.status.to_string();
+        let title = || title_of(&body, answer.content_type.as_deref());
+        fetch.watched.page(How::Fetched, detail, received, title);
         fetch.reservation.complete();
         self.counters.pages.add(1);
         self.counters.bytes.add(received);

@@ -11,6 +11,7 @@ mod bad_input;
 mod command_line;
 mod crawling;
 mod crew;
+mod desktop;
 mod durable;
 mod full_disk;
 mod hostile;
