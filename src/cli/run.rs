@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use peercrawl::conditions::{Sources, Watcher};
-use peercrawl::config::Settings;
+use peercrawl::config::{Settings, UNPUBLISHED_BOT_PAGE};
 use peercrawl::crawl::CrawlDefinition;
-use peercrawl::data_directory::PEER_STATE;
+use peercrawl::data_directory::{DataDirectory, PEER_STATE};
 use peercrawl::engine::Ending;
 use peercrawl::joining;
 use peercrawl::limits::Limits;
@@ -50,6 +50,12 @@ impl Run {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         super::log_from("info");
         let settings = self.settings.read()?;
+        if settings.politeness.bot_page == UNPUBLISHED_BOT_PAGE && !settings.network.allow_private {
+            tracing::warn!(
+                "servers cannot find out who asks: publish docs/bot.md and name its address \
+                 in politeness.bot_page"
+            );
+        }
         let definition = CrawlDefinition::from_settings(&settings.crawl);
         let directory = match self.no_store {
             true => None,
@@ -63,11 +69,12 @@ impl Run {
             }
             None => (super::passing_secret()?, None),
         };
+        let receipts = directory.as_ref().map(DataDirectory::receipts);
         let limits = super::limits(&settings, directory.as_ref())?;
         let overlay = overlay(&settings, secret, limits.clone());
         let stop = super::stop_requests()?;
         let names = Arc::new(SystemNames);
-        let engine = super::start(settings.clone(), overlay, names, kept, limits)?;
+        let engine = super::start(settings.clone(), overlay, names, kept, receipts, limits)?;
         let pausing = engine.pausing().clone();
         let watcher = Watcher::start(&settings, Sources::default(), move |verdict| {
             tracing::info!("{verdict}");

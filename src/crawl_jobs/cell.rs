@@ -73,6 +73,8 @@ pub struct SiteState {
     pub connection: Option<Kept>,
     /// How the host failed last, if it has not answered since.
     pub failing: Option<ErrorKind>,
+    /// Whether it answered quickly when it was last asked.
+    pub is_quick: bool,
     /// How often in a row its queue was not to be had from disk.
     pub disk_waits: u32,
     /// Whether somebody waits to freeze it: no new lease begins.
@@ -109,6 +111,7 @@ impl SiteCell {
                 addresses: None,
                 connection: None,
                 failing: None,
+                is_quick: false,
                 disk_waits: 0,
                 is_freezing: false,
             }),

@@ -71,6 +71,7 @@ impl Fleet {
                 settings: settings.clone(),
                 overlay,
                 names: Arc::new(WebNames(web.clone())),
+                receipts: None,
                 limits,
                 kept: None,
             })?);
