@@ -14,6 +14,8 @@ mod crawling;
 mod crew;
 mod desktop;
 mod durable;
+mod fleet_processes;
+mod fleets;
 mod full_disk;
 mod guard;
 mod hostile;
