@@ -4,8 +4,10 @@
 //! [`Report`](crate::report::Report).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::activity::Activity;
 use crate::crawl::Trap;
 use crate::ledger::PageTotals;
 
@@ -101,6 +103,8 @@ pub struct Counters {
     pub overflow_entered: Counter,
     /// Times that it was left again.
     pub overflow_left: Counter,
+    /// The latest of what is counted here, one by one.
+    pub activity: Arc<Activity>,
     traps: [Counter; Trap::ALL.len()],
     errors: [Counter; ErrorKind::ALL.len()],
 }

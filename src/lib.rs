@@ -41,10 +41,13 @@
 //!
 //! [`engine`] wires the blocks and runs their threads, [`config`] is what a user may
 //! change, [`counters`] and [`report`] tell what has been done, and [`demo`] is a web on
-//! this machine to try it all on. Peers are reached through the `Overlay` trait of the
-//! crate `peercrawl-overlay`, by [`message`]s; only [`joining`] knows which overlay it is, and [`rejoining`]
-//! brings back a peer that has left.
+//! this machine to try it all on. [`desktop`] connects the engine with the window of the
+//! crate `peercrawl-ui`, and [`activity`] tells it of single fetches. Peers are reached
+//! through the `Overlay` trait of the crate `peercrawl-overlay`, by [`message`]s; only
+//! [`joining`] knows which overlay it is, and [`rejoining`] brings back a peer that has
+//! left.
 
+pub mod activity;
 pub mod archive;
 pub mod blocklist;
 pub mod canonical;
@@ -58,6 +61,7 @@ pub mod crawl;
 pub mod crawl_jobs;
 pub mod data_directory;
 pub mod demo;
+pub mod desktop;
 pub mod distribution;
 pub mod downloader;
 pub mod engine;

@@ -9,6 +9,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use libp2p::Multiaddr;
 use libp2p::multiaddr::Protocol;
 
+/// Reads an address that a person has typed, or says what is wrong with it.
+pub fn parse(text: &str) -> Result<Multiaddr, String> {
+    text.trim()
+        .parse()
+        .map_err(|error: libp2p::multiaddr::Error| error.to_string())
+}
+
 /// Whether an address from another peer may be dialled: a plain TCP or QUIC address,
 /// and public unless `allow_private`.
 pub fn may_dial(address: &Multiaddr, allow_private: bool) -> bool {

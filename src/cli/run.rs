@@ -1,6 +1,7 @@
 //! `peercrawl run`: one peer without a window, until it is told to stop.
 
 use std::io::IsTerminal;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,8 +15,7 @@ use peercrawl::engine::Ending;
 use peercrawl::joining;
 use peercrawl::limits::Limits;
 use peercrawl::resolver::SystemNames;
-use peercrawl_overlay::memory::MemoryNetwork;
-use peercrawl_overlay::{Overlay, PeerId};
+use peercrawl_overlay::Overlay;
 
 use super::SettingsArguments;
 use super::data::{DataArguments, tell};
@@ -36,21 +36,16 @@ pub struct Run {
     no_store: bool,
 }
 
-impl Default for Run {
-    fn default() -> Self {
+impl Run {
+    /// The same as `run` with these arguments.
+    pub fn with(settings: SettingsArguments, data: DataArguments) -> Self {
         Self {
-            settings: SettingsArguments {
-                config: None,
-                set: Vec::new(),
-                allow_private: false,
-            },
-            data: DataArguments::default(),
+            settings,
+            data,
             no_store: false,
         }
     }
-}
 
-impl Run {
     /// Runs a peer.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         super::log_from("info");
@@ -76,7 +71,8 @@ impl Run {
         };
         let receipts = directory.as_ref().map(DataDirectory::receipts);
         let limits = super::limits(&settings, directory.as_ref())?;
-        let overlay = overlay(&settings, secret, limits.clone());
+        let folder = directory.as_ref().map(|directory| directory.path());
+        let overlay = overlay(&settings, secret, limits.clone(), folder);
         let stop = super::stop_requests()?;
         let names = Arc::new(SystemNames);
         let engine = super::start(settings.clone(), overlay, names, kept, receipts, limits)?;
@@ -128,8 +124,13 @@ impl Run {
 }
 
 /// The overlay of the settings; alone if it cannot start, which is no reason not to crawl.
-fn overlay(settings: &Settings, secret: [u8; 32], limits: Arc<Limits>) -> Arc<dyn Overlay> {
-    match joining::join_and_rejoin(settings, secret, limits) {
+fn overlay(
+    settings: &Settings,
+    secret: [u8; 32],
+    limits: Arc<Limits>,
+    folder: Option<&Path>,
+) -> Arc<dyn Overlay> {
+    match joining::join_and_rejoin(settings, secret, limits, folder) {
         Ok(overlay) => {
             for address in overlay.listening() {
                 println!("listening {address}");
@@ -138,7 +139,7 @@ fn overlay(settings: &Settings, secret: [u8; 32], limits: Arc<Limits>) -> Arc<dy
         }
         Err(why) => {
             tracing::warn!("crawling alone: {why}");
-            Arc::new(MemoryNetwork::new().join(PeerId(secret)))
+            joining::alone(secret)
         }
     }
 }

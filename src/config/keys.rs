@@ -41,6 +41,30 @@ choice! {
     }
 }
 
+choice! {
+    /// The colours of the window.
+    Theme {
+        /// As the desktop has them.
+        System = "system",
+        /// Dark on light.
+        Light = "light",
+        /// Light on dark.
+        Dark = "dark",
+    }
+}
+
+choice! {
+    /// What closing the window does.
+    OnClose {
+        /// It asks.
+        Ask = "ask",
+        /// The crawl goes on without it.
+        KeepCrawling = "keep-crawling",
+        /// The program ends.
+        Quit = "quit",
+    }
+}
+
 /// Writes the sections as structs, the defaults, the list of keys, and the one
 /// function that sets a key by its name.
 macro_rules! settings {
@@ -385,5 +409,18 @@ settings! {
         index: u32 = 0, Between(0, 1 << 20);
         /// Our weight among the members.
         capacity: u8 = 4, Between(1, 16);
+    }
+    /// The window.
+    desktop: Desktop {
+        /// Whether the first page has been answered: nothing is fetched before.
+        first_run_done: bool = false, Any("");
+        /// Whether the program starts with the desktop.
+        start_at_login: bool = false, Any("");
+        /// Its colours.
+        theme: Theme = Theme::System, Any("");
+        /// The size of text and everything else, in percent.
+        text_percent: u32 = 100, Between(50, 300);
+        /// What closing it does.
+        on_close: OnClose = OnClose::Ask, Any("");
     }
 }

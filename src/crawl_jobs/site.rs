@@ -365,6 +365,12 @@ impl Site {
         known.rules.crawl_delay()
     }
 
+    /// Whether a `Crawl-delay` is what makes the delay as long as this.
+    pub fn has_crawl_delay(&self, delay_ms: u64) -> bool {
+        let mut delays = self.robots.iter().filter_map(|one| one.rules.crawl_delay());
+        delay_ms > 0 && delays.any(|delay| delay.as_millis() as u64 == delay_ms)
+    }
+
     /// Takes over the record of the same host from other hands, all but its queue, which
     /// comes back in order, to be pushed. URLs that waited here meanwhile stay, unless
     /// the record knows them (those are queued there, or done): these come back as well.

@@ -13,6 +13,7 @@ use super::fetch::{Answer, BodyLimit, FetchError, Fetcher, receipt};
 use super::lane::{Lane, QUICK};
 use super::robots_fetch::{RobotsFetch, RobotsOutcome};
 use super::tape::Recording;
+use crate::activity::{How, Watched, title_of};
 use crate::archive::Truncated;
 use crate::blocklist::BlockList;
 use crate::canonical::CanonicalForm;
@@ -101,6 +102,7 @@ struct PageFetch {
     crawl: Arc<Crawl>,
     unfinished: Unfinished,
     reservation: Reservation,
+    watched: Watched,
     robots: RobotsVerdict,
     /// The hash of its host.
     key: u64,
@@ -170,8 +172,12 @@ impl Downloader {
             return;
         };
         let refuses = |record: &UrlRecord| self.refuses_port(record, &addresses);
-        let turned_away = |_, why| match why {
-            TurnedAway::Robots => self.counters.blocked_robots.add(1),
+        let turned_away = |job: CrawlJob, why| match why {
+            TurnedAway::Robots => {
+                self.counters.blocked_robots.add(1);
+                let url = job.record.url.as_str();
+                self.counters.activity.turned_away(url, How::Robots, "");
+            }
             TurnedAway::Refused => self.counters.blocked_port.add(1),
         };
         let (task, unfinished) = self.jobs.next_task(&mut state, refuses, turned_away);
@@ -203,6 +209,7 @@ impl Downloader {
                         let robots = state.site.verdict(job.record.url.origin());
                         drop(state);
                         let fetch = PageFetch {
+                            watched: self.counters.activity.begin(job.record.url.as_str()),
                             robots,
                             key: cell.key,
                             job,
@@ -352,6 +359,8 @@ impl Downloader {
                 let asked = answer.retry_after.as_deref();
                 let asked = asked.and_then(|value| retry_after(value, self.clock.now_ms()));
                 let kind = status_kind(answer.status);
+                let detail = || format!("{}: asks to wait", answer.status);
+                fetch.watched.end(How::Failed(kind), detail, 0);
                 self.note_treatment(&fetch, answer.status, &answer.body);
                 self.try_again(at_hand, fetch, asked, kind, capture);
             }
@@ -375,6 +384,7 @@ impl Downloader {
             Err(FetchError::AddressRefused(why)) => {
                 tracing::warn!("{url}: {why}");
                 self.counters.blocked_address.add(1);
+                fetch.watched.end(How::Private, String::new, 0);
                 self.settle(at_hand, |state, courtesy, now_ms| {
                     let pace = &mut state.site.pace;
                     pace.after_answer(now_ms, took, None, courtesy);
@@ -391,6 +401,7 @@ impl Downloader {
             }
             Err(FetchError::Failed(kind, why)) => {
                 tracing::debug!("{url}: {why}");
+                fetch.watched.end(How::Failed(kind), || why.to_string(), 0);
                 match kind {
                     // The server answered, and would answer the same again.
                     ErrorKind::TooLarge | ErrorKind::Tls | ErrorKind::ContentType => {
@@ -507,7 +518,10 @@ impl Downloader {
             status => {
                 self.note_treatment(&fetch, status, &answer.body);
                 self.archive(&fetch.job, capture);
-                self.counters.error(status_kind(status)).add(1);
+                let kind = status_kind(status);
+                self.counters.error(kind).add(1);
+                let (detail, bytes) = (|| status.to_string(), answer.body.len() as u64);
+                fetch.watched.end(How::Failed(kind), detail, bytes);
             }
         }
     }
@@ -531,6 +545,8 @@ impl Downloader {
             return;
         };
         self.counters.redirects.add(1);
+        let detail = || format!("{}: leads to {url}", answer.status);
+        fetch.watched.end(How::Fetched, detail, 0);
         let target = UrlRecord {
             url,
             crawl: record.crawl,
@@ -553,6 +569,8 @@ impl Downloader {
                     _ => ErrorKind::Other,
                 };
                 self.counters.error(kind).add(1);
+                let detail = || error.to_string();
+                fetch.watched.end(How::Failed(kind), detail, received);
                 self.archive(&fetch.job, capture);
                 return;
             }
@@ -564,6 +582,9 @@ impl Downloader {
             ..PageTotals::default()
         };
         fetch.unfinished.count(fetch.job.record.crawl, totals);
+        let detail = || answer.status.to_string();
+        let title = || title_of(&body, answer.content_type.as_deref());
+        fetch.watched.page(How::Fetched, detail, received, title);
         fetch.reservation.complete();
         self.counters.pages.add(1);
         self.counters.bytes.add(received);
@@ -573,7 +594,10 @@ impl Downloader {
             has_links: is_html(answer.content_type.as_deref(), &body) && !tag.nofollow,
             fingerprint: ContentFingerprint::of(&body),
             content_type: answer.content_type,
-            fetched_ms: self.clock.now_ms(),
+            // The date of its record, by which a revisit finds it.
+            fetched_ms: capture
+                .as_ref()
+                .map_or_else(|| self.clock.now_ms(), Capture::at_ms),
             room: self
                 .room
                 .take(body.len() + capture.as_ref().map_or(0, Capture::len)),

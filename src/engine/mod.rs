@@ -11,6 +11,7 @@
 //! - `members`: what peers say about themselves, and who owns what by it
 //! - [`pausing`]: pausing, going on, finishing and leaving
 //! - [`snapshot`]: what there is to look at
+//! - [`tables`]: what there is to look at in large tables
 
 mod housekeeping;
 mod intake;
@@ -18,6 +19,7 @@ mod members;
 mod memory;
 pub mod pausing;
 pub mod snapshot;
+pub mod tables;
 mod wiring;
 
 use std::convert::Infallible;

@@ -141,6 +141,8 @@ pub enum Role {
     /// It is linked to a few supernodes.
     #[default]
     Leaf,
+    /// It is one of many equals, as all are in a flat network.
+    Peer,
 }
 
 /// A peer.
