@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -39,6 +40,9 @@ pub struct Addresses {
     /// When the name service said so.
     pub resolved_ms: Millis,
 }
+
+/// How soon whoever waits for a lease looks whether that is in vain.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A site, shared between those who add to it and the one who fetches from it.
 pub struct SiteCell {
@@ -127,10 +131,19 @@ impl SiteCell {
         self.lease_ended.notify_all();
     }
 
-    /// Waits until no downloader works on the site.
-    pub fn wait_for_lease_end(&self, state: &mut MutexGuard<'_, SiteState>) {
+    /// Waits until no downloader works on the site, and tells that none does; false if
+    /// that is given up, as when the engine ends and nobody looks its name up any more.
+    pub fn wait_for_lease_end(
+        &self,
+        state: &mut MutexGuard<'_, SiteState>,
+        gives_up: impl Fn() -> bool,
+    ) -> bool {
         while matches!(state.phase, Phase::Leased | Phase::Resolving) {
-            self.lease_ended.wait(state);
+            if gives_up() {
+                return false;
+            }
+            self.lease_ended.wait_for(state, LOOK);
         }
+        true
     }
 }
