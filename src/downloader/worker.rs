@@ -534,7 +534,10 @@ impl Downloader {
             has_links: is_html(answer.content_type.as_deref(), &body) && !tag.nofollow,
             fingerprint: ContentFingerprint::of(&body),
             content_type: answer.content_type,
-            fetched_ms: self.clock.now_ms(),
+            // The date of its record, by which a revisit finds it.
+            fetched_ms: capture
+                .as_ref()
+                .map_or_else(|| self.clock.now_ms(), Capture::at_ms),
             room: self
                 .room
                 .take(body.len() + capture.as_ref().map_or(0, Capture::len)),
