@@ -77,6 +77,8 @@ pub struct SiteState {
     pub connection: Option<Kept>,
     /// How the host failed last, if it has not answered since.
     pub failing: Option<ErrorKind>,
+    /// URLs that were turned away since the start, because too many waited.
+    pub dropped: u64,
     /// How often in a row its queue was not to be had from disk.
     pub disk_waits: u32,
     /// Whether somebody waits to freeze it: no new lease begins.
@@ -113,6 +115,7 @@ impl SiteCell {
                 addresses: None,
                 connection: None,
                 failing: None,
+                dropped: 0,
                 disk_waits: 0,
                 is_freezing: false,
             }),

@@ -136,6 +136,14 @@ impl Crew {
         }
     }
 
+    /// Where the demo's crawl begins.
+    pub fn demo_seeds(&self) -> Option<Vec<String>> {
+        match self {
+            Self::Peer(_) => None,
+            Self::Demo { web, .. } => Some(web.seeds()),
+        }
+    }
+
     /// Whether this is a demo, and everything in it has been fetched.
     pub fn is_finished_demo(&self) -> bool {
         matches!(self, Self::Demo { fleet, .. } if fleet.is_done())

@@ -350,6 +350,7 @@ impl Preprocessor {
             && self.overflow.has_room(self.jobs.queued(), url.record.depth);
         if !has_room {
             self.counters.refused_overflow.add(1);
+            state.dropped += 1;
             return Admission::NoRoom;
         }
         site.seen.insert(url.fingerprint);
