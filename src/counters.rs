@@ -48,11 +48,13 @@ pub enum ErrorKind {
     TooLarge,
     /// The answer broke off, or was no HTTP.
     Other,
+    /// A kind of content that is not wanted.
+    ContentType,
 }
 
 impl ErrorKind {
     /// All kinds with the names under which they are counted.
-    pub const ALL: [(Self, &'static str); 8] = [
+    pub const ALL: [(Self, &'static str); 9] = [
         (Self::Dns, "dns"),
         (Self::Connect, "connect"),
         (Self::Timeout, "timeout"),
@@ -61,7 +63,14 @@ impl ErrorKind {
         (Self::Http5xx, "http_5xx"),
         (Self::TooLarge, "too_large"),
         (Self::Other, "other"),
+        (Self::ContentType, "content_type"),
     ];
+
+    /// Whether it is told of even where it has not happened: scripts rely on these names.
+    /// What was added later shows when it has.
+    pub fn is_always_told(self) -> bool {
+        self != Self::ContentType
+    }
 
     /// The name under which it is counted.
     pub fn name(self) -> &'static str {

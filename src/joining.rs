@@ -3,16 +3,23 @@
 //! This is the one place that knows which overlays there are; another one is one more
 //! arm here.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use peercrawl_overlay::Overlay;
+use peercrawl_overlay::memory::MemoryNetwork;
 use peercrawl_overlay::network::{self, Kind, NetworkOverlay, Options, StartError};
+use peercrawl_overlay::{Overlay, PeerId, identity};
 
 use crate::canonical::CanonicalForm;
 use crate::config::{OverlayChoice, Settings};
 use crate::fingerprint::URL_SEED;
 use crate::limits::Limits;
 use crate::rejoining::Rejoining;
+
+/// The file that leads back into the network, in the folder of a peer.
+const HOST_CACHE: &str = "peers.txt";
+/// The file of those who have behaved badly, in the same folder.
+const OFFENDERS: &str = "offenders.txt";
 
 /// Starts the overlay that the settings describe, under the identity that this secret
 /// stands for. Its traffic keeps these limits.
@@ -21,18 +28,41 @@ pub fn join(
     secret: [u8; 32],
     limits: Arc<Limits>,
 ) -> Result<Arc<NetworkOverlay>, StartError> {
-    network::start(kind(settings), options(settings, secret, limits))
+    start(settings, options(settings, secret, limits))
 }
 
-/// The same, as an overlay that can be left and joined again.
+/// The same, as an overlay that can be left and joined again. It keeps what it learns
+/// about other peers in a folder, if it has one.
 pub fn join_and_rejoin(
     settings: &Settings,
     secret: [u8; 32],
     limits: Arc<Limits>,
+    folder: Option<&Path>,
 ) -> Result<Arc<dyn Overlay>, StartError> {
     let settings = settings.clone();
-    let start = move || Ok(join(&settings, secret, limits.clone())? as Arc<dyn Overlay>);
-    Ok(Arc::new(Rejoining::start(start)?))
+    let folder = folder.map(Path::to_owned);
+    let join = move || {
+        let options = Options {
+            host_cache: folder.as_ref().map(|folder| folder.join(HOST_CACHE)),
+            offenders: folder.as_ref().map(|folder| folder.join(OFFENDERS)),
+            ..options(&settings, secret, limits.clone())
+        };
+        Ok(start(&settings, options)? as Arc<dyn Overlay>)
+    };
+    Ok(Arc::new(Rejoining::start(join)?))
+}
+
+/// A network of one, under the same identity: for a peer whose overlay cannot start.
+pub fn alone(secret: [u8; 32]) -> Arc<dyn Overlay> {
+    let me = identity::keypair(secret).and_then(|keypair| identity::peer_of(&keypair));
+    // A secret that is no key names nobody; whoever is alone needs no name.
+    let me = me.unwrap_or(PeerId::repeat(1));
+    Arc::new(MemoryNetwork::new().join(me))
+}
+
+/// Starts the overlay that the settings describe, with options that differ from theirs.
+pub fn start(settings: &Settings, options: Options) -> Result<Arc<NetworkOverlay>, StartError> {
+    network::start(kind(settings), options)
 }
 
 fn kind(settings: &Settings) -> Kind {
@@ -42,7 +72,8 @@ fn kind(settings: &Settings) -> Kind {
     }
 }
 
-fn options(settings: &Settings, secret: [u8; 32], limits: Arc<Limits>) -> Options {
+/// What the settings mean to an overlay.
+pub fn options(settings: &Settings, secret: [u8; 32], limits: Arc<Limits>) -> Options {
     let overlay = &settings.overlay;
     Options {
         agreement: agreement(settings),

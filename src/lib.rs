@@ -10,9 +10,10 @@
 //!    the [`distribution`] whose it is. Another peer's? Then [`handing_on`] keeps it in
 //!    the outbox until its owner has stored it.
 //! 2. [`preprocessor`] (1) takes ours in: it finds the host's site, drops what the site
-//!    has seen ([`seen_urls`], 13), and turns away what there is no room for.
+//!    has seen ([`seen_urls`], 13), and turns away what is on the [`blocklist`] or what
+//!    there is no room for.
 //! 3. [`crawl_jobs`] (2) keeps it in its site's queue until the site's time has come,
-//!    which [`politeness`] decides. [`resolver`] has looked its name up, [`guard`] its
+//!    which [`politeness`] decides (and [`reputation`], if sites turn us away). [`resolver`] has looked its name up, [`guard`] its
 //!    address.
 //! 4. [`downloader`] (3) leases the site, has its [`robots`] rules, and fetches the
 //!    [`page`].
@@ -28,6 +29,8 @@
 //!
 //! Every queue and channel on this way is bounded, and pressure goes upstream. A URL is
 //! outstanding from step 2 to the end of step 6; a crawl is over when none is.
+//!
+//! Every request leaves one of the [`receipts`].
 //!
 //! Every step is told to the [`ledger`], which writes it down in order: first the page as
 //! WARC records ([`archive`]), then what became of its URL ([`store`]), both in the
@@ -46,6 +49,7 @@
 
 pub mod activity;
 pub mod archive;
+pub mod blocklist;
 pub mod canonical;
 pub mod clock;
 pub mod conditions;
@@ -76,9 +80,11 @@ pub mod pending_queue;
 pub mod politeness;
 pub mod preprocessor;
 pub mod processing_queue;
+pub mod receipts;
 pub mod record;
 pub mod rejoining;
 pub mod report;
+pub mod reputation;
 pub mod resolver;
 pub mod robots;
 pub mod seen_content;

@@ -11,7 +11,8 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::Receiver;
 use peercrawl_overlay::network::StartError;
 use peercrawl_overlay::{
-    Event, Member, MessageId, Overlay, OverlayError, PeerId, Refusal, Reply, Statistics, Verdict,
+    Event, Member, MessageId, Overlay, OverlayError, PeerId, Purpose, Refusal, Reply, Statistics,
+    Verdict,
 };
 
 /// Starts an overlay, always under the same identity.
@@ -53,22 +54,24 @@ impl Overlay for Rejoining {
         &self,
         key: u64,
         owner: Option<PeerId>,
+        purpose: Purpose,
         bytes: Arc<[u8]>,
     ) -> Result<(), OverlayError> {
-        self.current.load().hand_on(key, owner, bytes)
+        self.current.load().hand_on(key, owner, purpose, bytes)
     }
 
-    fn send(&self, to: PeerId, bytes: Arc<[u8]>) -> Result<(), OverlayError> {
-        self.current.load().send(to, bytes)
+    fn send(&self, to: PeerId, purpose: Purpose, bytes: Arc<[u8]>) -> Result<(), OverlayError> {
+        self.current.load().send(to, purpose, bytes)
     }
 
     fn request(
         &self,
         to: PeerId,
+        purpose: Purpose,
         bytes: Arc<[u8]>,
         deadline: Duration,
     ) -> Result<Reply, OverlayError> {
-        self.current.load().request(to, bytes, deadline)
+        self.current.load().request(to, purpose, bytes, deadline)
     }
 
     fn events(&self) -> Receiver<Event> {

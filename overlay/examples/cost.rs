@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use peercrawl_overlay::network::{Kind, NetworkOverlay, Options, start};
-use peercrawl_overlay::{Event, Overlay, Verdict};
+use peercrawl_overlay::{Event, Overlay, Purpose, Verdict};
 
 const MESSAGES: usize = 100;
 const URLS: usize = 100;
@@ -87,7 +87,7 @@ fn measure(kind: Kind, count: u8, rest: Duration) {
         let bytes: Vec<u8> = (0..URLS * URL_BYTES)
             .map(|at| (at ^ message) as u8)
             .collect();
-        if let Err(error) = peers[from].hand_on(0, Some(owner), bytes.into()) {
+        if let Err(error) = peers[from].hand_on(0, Some(owner), Purpose::Urls, bytes.into()) {
             println!("{error}");
         }
         thread::sleep(Duration::from_millis(20));

@@ -6,7 +6,7 @@
 //! | bytes | what |
 //! |---|---|
 //! | 8 | network tag: the start of the agreement's hash |
-//! | 1 | purpose |
+//! | 1 | errand, in the upper half with the purpose of a crawler's message |
 //! | 32 | author |
 //! | 32 | receiver, or zeros for all |
 //! | 8 | the author's sequence number, big-endian; greater in each envelope |
@@ -18,9 +18,8 @@ use std::sync::Arc;
 
 use libp2p::identity::Keypair;
 
-use crate::PeerId;
 use crate::clock::Now;
-use crate::identity;
+use crate::{PeerId, Purpose, identity};
 
 /// Signed along, so that a signature made for something else is none here.
 const DOMAIN: &[u8] = b"peercrawl envelope 1";
@@ -36,29 +35,61 @@ pub const LONGEST_LIFE_MS: u64 = 3_600_000;
 /// Tells networks apart in every envelope.
 pub type NetworkTag = [u8; 8];
 
-/// What an envelope is for.
+/// What an envelope is for. What the crawler sends says what it is about, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Purpose {
+pub enum Errand {
     /// A lease: its author is a member.
-    Lease = 1,
+    Lease,
     /// A suspicion that a member is dead.
-    Suspicion = 2,
+    Suspicion,
     /// Bytes that are handed on to their owner.
-    HandOn = 3,
+    HandOn(Purpose),
     /// Bytes for one peer.
-    Send = 4,
+    Send(Purpose),
     /// A question to one peer.
-    Ask = 5,
+    Ask(Purpose),
     /// The answer to a question.
-    Answer = 6,
+    Answer(Purpose),
 }
 
-impl Purpose {
+impl Errand {
+    fn byte(self) -> u8 {
+        let (errand, purpose) = match self {
+            Self::Lease => (1, None),
+            Self::Suspicion => (2, None),
+            Self::HandOn(purpose) => (3, Some(purpose)),
+            Self::Send(purpose) => (4, Some(purpose)),
+            Self::Ask(purpose) => (5, Some(purpose)),
+            Self::Answer(purpose) => (6, Some(purpose)),
+        };
+        errand | purpose.map_or(0, |purpose| (purpose as u8 + 1) << 4)
+    }
+
     fn from_byte(byte: u8) -> Option<Self> {
-        use Purpose::{Answer, Ask, HandOn, Lease, Send, Suspicion};
-        [Lease, Suspicion, HandOn, Send, Ask, Answer]
-            .into_iter()
-            .find(|purpose| *purpose as u8 == byte)
+        let purpose = match byte >> 4 {
+            0 => None,
+            number => Some(*Purpose::ALL.get(usize::from(number) - 1)?),
+        };
+        match (byte & 0xf, purpose) {
+            (1, None) => Some(Self::Lease),
+            (2, None) => Some(Self::Suspicion),
+            (3, Some(purpose)) => Some(Self::HandOn(purpose)),
+            (4, Some(purpose)) => Some(Self::Send(purpose)),
+            (5, Some(purpose)) => Some(Self::Ask(purpose)),
+            (6, Some(purpose)) => Some(Self::Answer(purpose)),
+            _ => None,
+        }
+    }
+
+    /// What it is about, if the crawler sent it.
+    pub fn purpose(self) -> Option<Purpose> {
+        match self {
+            Self::Lease | Self::Suspicion => None,
+            Self::HandOn(purpose)
+            | Self::Send(purpose)
+            | Self::Ask(purpose)
+            | Self::Answer(purpose) => Some(purpose),
+        }
     }
 }
 
@@ -89,7 +120,7 @@ pub enum Fault {
 #[derive(Debug, Clone)]
 pub struct Envelope {
     /// What it is for.
-    pub purpose: Purpose,
+    pub errand: Errand,
     /// Who wrote it.
     pub author: PeerId,
     /// Whom it is for; `None` for all.
@@ -138,7 +169,7 @@ impl Envelope {
     fn parse(bytes: &[u8]) -> Option<Self> {
         let to = PeerId(array(bytes, 41)?);
         Some(Self {
-            purpose: Purpose::from_byte(bytes[8])?,
+            errand: Errand::from_byte(bytes[8])?,
             author: PeerId(array(bytes, 9)?),
             to: (to.0 != [0; 32]).then_some(to),
             sequence: u64::from_be_bytes(array(bytes, 73)?),
@@ -181,7 +212,7 @@ impl Sealer {
     /// Signs a message; gives its sequence number and its bytes.
     pub fn seal(
         &mut self,
-        purpose: Purpose,
+        errand: Errand,
         to: Option<PeerId>,
         body: &[u8],
         now: Now,
@@ -192,7 +223,7 @@ impl Sealer {
         let mut bytes = Vec::with_capacity(DOMAIN.len() + body.len() + OVERHEAD_BYTES);
         bytes.extend_from_slice(DOMAIN);
         bytes.extend_from_slice(&self.network);
-        bytes.push(purpose as u8);
+        bytes.push(errand.byte());
         bytes.extend_from_slice(&self.author.0);
         bytes.extend_from_slice(&to.map_or([0; 32], |to| to.0));
         bytes.extend_from_slice(&self.sequence.to_be_bytes());
@@ -214,6 +245,7 @@ mod tests {
         since_start_ms: 0,
     };
     const LIMIT: usize = 100;
+    const SEND: Errand = Errand::Send(Purpose::Content);
 
     fn sealer() -> Sealer {
         Sealer::new(identity::keypair([3; 32]).unwrap(), NETWORK, NOW).unwrap()
@@ -221,10 +253,7 @@ mod tests {
 
     fn sealed(body: &[u8]) -> Arc<[u8]> {
         let to = Some(PeerId::repeat(9));
-        sealer()
-            .seal(Purpose::Send, to, body, NOW, 60_000)
-            .unwrap()
-            .1
+        sealer().seal(SEND, to, body, NOW, 60_000).unwrap().1
     }
 
     fn open(bytes: &[u8]) -> Result<Envelope, Fault> {
@@ -237,7 +266,19 @@ mod tests {
         assert_eq!(envelope.body(), b"body");
         assert_eq!(envelope.author, sealer().author());
         assert_eq!(envelope.to, Some(PeerId::repeat(9)));
-        assert_eq!(envelope.purpose, Purpose::Send);
+        assert_eq!(envelope.errand, SEND);
+    }
+
+    #[test]
+    fn a_byte_says_what_it_is_for_and_about() {
+        let understood = (0..=255).filter_map(|byte| Some((byte, Errand::from_byte(byte)?)));
+        let understood: Vec<_> = understood.collect();
+        assert_eq!(understood.len(), 2 + 4 * Purpose::ALL.len());
+        assert!(
+            understood
+                .iter()
+                .all(|(byte, errand)| errand.byte() == *byte)
+        );
     }
 
     #[test]
@@ -277,7 +318,7 @@ mod tests {
     #[test]
     fn sequences_rise_within_a_run_and_from_run_to_run() {
         let mut first = sealer();
-        let mut seal = || first.seal(Purpose::Send, None, b"", NOW, 0).unwrap().0;
+        let mut seal = || first.seal(SEND, None, b"", NOW, 0).unwrap().0;
         let (one, two) = (seal(), seal());
         assert!(two > one);
         let later = Now {
@@ -286,7 +327,7 @@ mod tests {
         };
         let keypair = identity::keypair([3; 32]).unwrap();
         let mut second = Sealer::new(keypair, NETWORK, later).unwrap();
-        let next = second.seal(Purpose::Send, None, b"", later, 0).unwrap().0;
+        let next = second.seal(SEND, None, b"", later, 0).unwrap().0;
         assert!(next > two);
     }
 }

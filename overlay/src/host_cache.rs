@@ -9,16 +9,14 @@ use std::collections::BTreeMap;
 
 use libp2p::Multiaddr;
 
-/// Addresses kept.
-const MOST: usize = 500;
-/// Bytes of a file that are read at most.
-pub const MOST_FILE_BYTES: u64 = 1 << 20;
-
 /// See the module. Addresses end in the id of their peer.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct HostCache(BTreeMap<Multiaddr, u64>);
 
 impl HostCache {
+    /// Addresses kept.
+    pub const MOST: usize = 500;
+
     /// The cache in a file's text. Lines that make no sense are left out: an old
     /// or torn file costs some addresses, never the start.
     pub fn parse(text: &str) -> Self {
@@ -46,7 +44,7 @@ impl HostCache {
     pub fn found(&mut self, address: Multiaddr, wall_ms: u64) {
         let time = self.0.entry(address).or_default();
         *time = wall_ms.max(*time);
-        if self.0.len() > MOST {
+        if self.0.len() > Self::MOST {
             let oldest = self.0.iter().min_by_key(|(_, time)| **time);
             if let Some(oldest) = oldest.map(|(address, _)| address.clone()) {
                 self.0.remove(&oldest);
@@ -98,11 +96,11 @@ mod tests {
     #[test]
     fn the_oldest_success_makes_room() {
         let mut cache = HostCache::default();
-        for port in 0..=MOST as u16 {
+        for port in 0..=HostCache::MOST as u16 {
             cache.found(address(port), u64::from(port));
         }
         let latest = cache.latest();
-        assert_eq!(latest.len(), MOST);
+        assert_eq!(latest.len(), HostCache::MOST);
         assert!(!latest.contains(&address(0)));
     }
 }

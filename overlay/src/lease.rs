@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::envelope::{Envelope, Purpose};
+use crate::envelope::{Envelope, Errand};
 use crate::{PeerId, Role};
 
 /// Addresses in a lease.
@@ -65,7 +65,7 @@ impl Lease {
     /// The lease in an envelope, and its version; `None` if there is none or it is
     /// larger than leases may be.
     pub fn decode(envelope: &Envelope) -> Option<(Self, Version)> {
-        if envelope.purpose != Purpose::Lease {
+        if envelope.errand != Errand::Lease {
             return None;
         }
         let lease: Self = postcard::from_bytes(envelope.body()).ok()?;
@@ -90,7 +90,7 @@ impl Suspicion {
 
     /// The suspicion in an envelope.
     pub fn decode(envelope: &Envelope) -> Option<Self> {
-        if envelope.purpose != Purpose::Suspicion {
+        if envelope.errand != Errand::Suspicion {
             return None;
         }
         postcard::from_bytes(envelope.body()).ok()

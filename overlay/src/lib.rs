@@ -11,6 +11,7 @@
 //! arrives as [`Event`]s on one bounded channel.
 //!
 //! - [`PeerId`], [`Member`], [`Role`]: who is there
+//! - [`Purpose`], [`Statistics`]: what messages are about, and how many bytes that takes
 //! - [`Event`], [`Reply`], [`Replier`], [`Verdict`]: what comes in
 //! - [`memory`]: an overlay inside one process, for a peer alone and for tests
 //! - [`network`]: the flat and the supernode overlay over libp2p
@@ -71,6 +72,22 @@ pub struct Member {
     pub facts: Arc<[u8]>,
 }
 
+/// What a message is about. The overlay reads no messages; it counts them by this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// URLs for their owner, and its receipts.
+    Urls,
+    /// Whether a content was seen before.
+    Content,
+    /// A site for its new owner.
+    Handover,
+}
+
+impl Purpose {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Urls, Self::Content, Self::Handover];
+}
+
 /// Why a message did not set out. That one which did may still be lost on the way.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OverlayError {
@@ -125,17 +142,17 @@ pub struct Statistics {
     pub messages_dropped: u64,
     /// Of these, what keeps the network together.
     pub membership: Traffic,
-    /// Of these, what was handed on.
-    pub handed_on: Traffic,
-    /// Of these, what was sent to one peer.
-    pub sent: Traffic,
-    /// Of these, requests and answers.
-    pub requests: Traffic,
+    /// Of these, URLs and their receipts.
+    pub urls: Traffic,
+    /// Of these, what is about contents that were seen.
+    pub content: Traffic,
+    /// Of these, sites on the way to their new owners.
+    pub handover: Traffic,
     /// Of these, what was carried for others.
     pub carried: Traffic,
-    /// Bytes that went out over TCP sockets, encryption included.
+    /// Bytes that went out over sockets, encryption included; QUIC's headers are estimated.
     pub socket_bytes_sent: u64,
-    /// Bytes that came in over TCP sockets, encryption included.
+    /// Bytes that came in over sockets, encryption included; QUIC's headers are estimated.
     pub socket_bytes_received: u64,
 }
 
@@ -159,16 +176,18 @@ pub trait Overlay: Send + Sync {
         &self,
         key: u64,
         owner: Option<PeerId>,
+        purpose: Purpose,
         bytes: Arc<[u8]>,
     ) -> Result<(), OverlayError>;
 
     /// Sends `bytes` to one peer.
-    fn send(&self, to: PeerId, bytes: Arc<[u8]>) -> Result<(), OverlayError>;
+    fn send(&self, to: PeerId, purpose: Purpose, bytes: Arc<[u8]>) -> Result<(), OverlayError>;
 
     /// Asks one peer, and gives its answer until the deadline.
     fn request(
         &self,
         to: PeerId,
+        purpose: Purpose,
         bytes: Arc<[u8]>,
         deadline: Duration,
     ) -> Result<Reply, OverlayError>;

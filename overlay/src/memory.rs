@@ -13,8 +13,8 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 
 use crate::{
-    Event, Member, MessageId, Overlay, OverlayError, PeerId, Reply, Role, Statistics, Verdict,
-    reply_channel,
+    Event, Member, MessageId, Overlay, OverlayError, PeerId, Purpose, Reply, Role, Statistics,
+    Traffic, Verdict, reply_channel,
 };
 
 /// Events that may wait at one peer.
@@ -112,9 +112,20 @@ pub struct MemoryOverlay {
 
 #[derive(Default)]
 struct Counters {
-    messages_sent: AtomicU64,
-    bytes_sent: AtomicU64,
+    /// Messages and bytes of each purpose.
+    sent: [(AtomicU64, AtomicU64); Purpose::ALL.len()],
     messages_dropped: AtomicU64,
+}
+
+impl Counters {
+    fn traffic(&self, purpose: Purpose) -> Traffic {
+        let (messages, bytes) = &self.sent[purpose as usize];
+        Traffic {
+            messages_sent: messages.load(Relaxed),
+            bytes_sent: bytes.load(Relaxed),
+            ..Traffic::default()
+        }
+    }
 }
 
 impl MemoryOverlay {
@@ -123,10 +134,11 @@ impl MemoryOverlay {
         to: PeerId,
         node: &Node,
         event: Event,
-        bytes: usize,
+        (purpose, bytes): (Purpose, usize),
     ) -> Result<(), OverlayError> {
-        self.counters.messages_sent.fetch_add(1, Relaxed);
-        self.counters.bytes_sent.fetch_add(bytes as u64, Relaxed);
+        let (messages_sent, bytes_sent) = &self.counters.sent[purpose as usize];
+        messages_sent.fetch_add(1, Relaxed);
+        bytes_sent.fetch_add(bytes as u64, Relaxed);
         node.events.try_send(event).map_err(|error| {
             self.counters.messages_dropped.fetch_add(1, Relaxed);
             match error {
@@ -162,7 +174,13 @@ impl Overlay for MemoryOverlay {
         }
     }
 
-    fn hand_on(&self, _: u64, _: Option<PeerId>, bytes: Arc<[u8]>) -> Result<(), OverlayError> {
+    fn hand_on(
+        &self,
+        _: u64,
+        _: Option<PeerId>,
+        purpose: Purpose,
+        bytes: Arc<[u8]>,
+    ) -> Result<(), OverlayError> {
         let nodes = self.network.nodes();
         if !nodes.contains_key(&self.id) {
             return Err(OverlayError::Left);
@@ -177,21 +195,22 @@ impl Overlay for MemoryOverlay {
                 self.counters.messages_dropped.fetch_add(1, Relaxed);
             } else {
                 // A broadcast gives no receipt: the caller waits for its own.
-                let _counted = self.deliver(id, node, event, bytes.len());
+                let _counted = self.deliver(id, node, event, (purpose, bytes.len()));
             }
         }
         Ok(())
     }
 
-    fn send(&self, to: PeerId, bytes: Arc<[u8]>) -> Result<(), OverlayError> {
+    fn send(&self, to: PeerId, purpose: Purpose, bytes: Arc<[u8]>) -> Result<(), OverlayError> {
         let nodes = self.network.nodes();
         let node = nodes.get(&to).ok_or(OverlayError::Unknown(to))?;
-        self.deliver(to, node, self.message(&bytes), bytes.len())
+        self.deliver(to, node, self.message(&bytes), (purpose, bytes.len()))
     }
 
     fn request(
         &self,
         to: PeerId,
+        purpose: Purpose,
         bytes: Arc<[u8]>,
         deadline: Duration,
     ) -> Result<Reply, OverlayError> {
@@ -204,7 +223,7 @@ impl Overlay for MemoryOverlay {
             bytes,
             replier,
         };
-        self.deliver(to, node, event, size)?;
+        self.deliver(to, node, event, (purpose, size))?;
         Ok(reply)
     }
 
@@ -216,10 +235,15 @@ impl Overlay for MemoryOverlay {
     fn verdict(&self, _: MessageId, _: Verdict) {}
 
     fn statistics(&self) -> Statistics {
+        let [urls, content, handover] = Purpose::ALL.map(|of| self.counters.traffic(of));
+        let all = [urls, content, handover];
         Statistics {
-            messages_sent: self.counters.messages_sent.load(Relaxed),
-            bytes_sent: self.counters.bytes_sent.load(Relaxed),
+            messages_sent: all.iter().map(|traffic| traffic.messages_sent).sum(),
+            bytes_sent: all.iter().map(|traffic| traffic.bytes_sent).sum(),
             messages_dropped: self.counters.messages_dropped.load(Relaxed),
+            urls,
+            content,
+            handover,
             ..Statistics::default()
         }
     }
@@ -281,28 +305,37 @@ mod tests {
         b.leave();
         assert_eq!(a.members().len(), 1);
         assert!(matches!(
-            a.send(B, Arc::new([])),
+            a.send(B, Purpose::Urls, Arc::new([])),
             Err(OverlayError::Unknown(B))
         ));
-        assert_eq!(b.hand_on(0, None, Arc::new([])), Err(OverlayError::Left));
+        assert_eq!(
+            b.hand_on(0, None, Purpose::Urls, Arc::new([])),
+            Err(OverlayError::Left)
+        );
     }
 
     #[test]
     fn what_is_handed_on_reaches_the_others_but_not_oneself() {
         let network = MemoryNetwork::new();
         let (a, b) = (network.join(A), network.join(B));
-        a.hand_on(9, Some(B), Arc::new([1, 2])).unwrap();
+        a.hand_on(9, Some(B), Purpose::Urls, Arc::new([1, 2]))
+            .unwrap();
         assert_eq!(next_message(&b), Some((A, Arc::from([1, 2]))));
         assert_eq!(next_message(&a), None);
         assert_eq!(a.statistics().bytes_sent, 2);
+        assert_eq!(a.statistics().urls.bytes_sent, 2);
     }
 
     #[test]
     fn a_request_brings_its_answer_back_or_none() {
         let network = MemoryNetwork::new();
         let (a, b) = (network.join(A), network.join(B));
-        let reply = a.request(B, Arc::new([1]), DEADLINE).unwrap();
-        let second = a.request(B, Arc::new([2]), Duration::ZERO).unwrap();
+        let reply = a
+            .request(B, Purpose::Content, Arc::new([1]), DEADLINE)
+            .unwrap();
+        let second = a
+            .request(B, Purpose::Content, Arc::new([2]), Duration::ZERO)
+            .unwrap();
         for event in b.events().try_iter() {
             if let Event::Request { bytes, replier, .. } = event
                 && bytes[0] == 1
@@ -319,7 +352,7 @@ mod tests {
         let network = MemoryNetwork::new();
         let (a, _b) = (network.join(A), network.join(B));
         let refused = (0..EVENTS + 5)
-            .filter(|_| a.send(B, Arc::new([])).is_err())
+            .filter(|_| a.send(B, Purpose::Urls, Arc::new([])).is_err())
             .count();
         assert!(refused >= 5, "{refused}");
         assert_eq!(a.statistics().messages_dropped, refused as u64);
@@ -330,7 +363,7 @@ mod tests {
         let network = MemoryNetwork::losing_every(10);
         let (a, b) = (network.join(A), network.join(B));
         for _ in 0..100 {
-            a.hand_on(0, None, Arc::new([])).unwrap();
+            a.hand_on(0, None, Purpose::Urls, Arc::new([])).unwrap();
         }
         let arrived = std::iter::from_fn(|| next_message(&b)).count();
         assert_eq!(arrived, 90);

@@ -2,10 +2,12 @@
 //!
 //! Every fault costs its sender points. Points fade, so that a slow clock or a lost race
 //! does no lasting harm; a peer that collects too many is an offender, and stays one
-//! for an hour.
+//! for an hour. Offenders are written to disk as text, a line for each: when it is over,
+//! in milliseconds since 1970, a space, and the id in hexadecimal.
 
 use std::collections::BTreeMap;
 
+use crate::clock::Now;
 use crate::envelope::Fault;
 use crate::{PeerId, Verdict};
 
@@ -111,6 +113,41 @@ impl Offenders {
         released
     }
 
+    /// The offenders in a file's text, as a later run reads them. Lines that make no
+    /// sense are left out.
+    pub fn parse(text: &str, now: Now) -> Self {
+        let mut offenders = BTreeMap::new();
+        for line in text.lines() {
+            let Some((until, id)) = line.split_once(' ') else {
+                continue;
+            };
+            let until: Option<u64> = until.parse().ok();
+            let left_ms = until.map_or(0, |until| until.saturating_sub(now.wall_ms));
+            let Some(id) = PeerId::from_hex(id).filter(|_| left_ms > 0) else {
+                continue;
+            };
+            let record = Record {
+                points: 0,
+                counted_ms: now.since_start_ms,
+                // Whatever the clocks say, nobody is shut out for longer.
+                offender_until_ms: now.since_start_ms + left_ms.min(MEMORY_MS),
+            };
+            if offenders.len() < PEERS {
+                offenders.insert(id, record);
+            }
+        }
+        Self(offenders)
+    }
+
+    /// The offenders as a file's text.
+    pub fn to_text(&self, now: Now) -> String {
+        let left = |record: &Record| record.offender_until_ms.saturating_sub(now.since_start_ms);
+        let offenders = self.0.iter().filter(|(_, record)| left(record) > 0);
+        offenders
+            .map(|(id, record)| format!("{} {}\n", now.wall_ms + left(record), id.to_hex()))
+            .collect()
+    }
+
     /// The offenders.
     pub fn list(&self, now_ms: u64) -> Vec<PeerId> {
         let is_one = |record: &Record| record.offender_until_ms > now_ms;
@@ -135,6 +172,28 @@ mod tests {
         assert_eq!(offenders.forget(1_000), []);
         assert_eq!(offenders.forget(1_001 + MEMORY_MS), [A]);
         assert!(!offenders.contains(A, 1_001 + MEMORY_MS));
+    }
+
+    #[test]
+    fn an_offender_is_remembered_from_run_to_run_and_released_in_time() {
+        let at = |wall_ms, since_start_ms| Now {
+            wall_ms,
+            since_start_ms,
+        };
+        let mut offenders = Offenders::default();
+        offenders.blame(A, Offence::Envelope(Fault::Forged), 5_000);
+        offenders.blame(PeerId::repeat(2), Offence::Frame, 5_000);
+        let text = offenders.to_text(at(1_000_000, 6_000));
+        assert_eq!(text.lines().count(), 1, "the other is none yet: {text}");
+        let garbage = format!("x\n\n9 zz\n{text}{} {}\n\u{0}", u64::MAX, "0".repeat(63));
+        let later = Offenders::parse(&garbage, at(1_100_000, 0));
+        assert_eq!(later.list(0), [A]);
+        assert!(later.contains(A, MEMORY_MS - 101_001));
+        assert!(!later.contains(A, MEMORY_MS - 101_000));
+        let much_later = Offenders::parse(&text, at(1_000_000 + MEMORY_MS, 0));
+        assert_eq!(much_later.list(0), []);
+        let by_a_wrong_clock = Offenders::parse(&text, at(0, 0));
+        assert!(!by_a_wrong_clock.contains(A, MEMORY_MS));
     }
 
     #[test]

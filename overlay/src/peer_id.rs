@@ -16,6 +16,23 @@ impl PeerId {
     pub const fn repeat(byte: u8) -> Self {
         Self([byte; 32])
     }
+
+    /// All of it in hexadecimal.
+    pub fn to_hex(self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The peer id of 64 hexadecimal digits.
+    pub fn from_hex(text: &str) -> Option<Self> {
+        let mut id = [0; 32];
+        if text.len() != 64 || !text.is_ascii() {
+            return None;
+        }
+        for (at, byte) in id.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+        }
+        Some(Self(id))
+    }
 }
 
 impl fmt::Display for PeerId {

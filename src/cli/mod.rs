@@ -9,6 +9,7 @@
 //! - [`data`]: the data directory
 //! - [`demo`]: everything on this machine, with a built-in web
 //! - [`inspect`]: what the crawler makes of a page, a robots.txt or a URL
+//! - [`receipts`]: the record of every request
 //! - [`run`]: one peer without a window
 //! - [`progress`]: the line that shows how it goes
 
@@ -19,6 +20,7 @@ mod demo;
 mod desktop;
 mod inspect;
 mod progress;
+mod receipts;
 mod run;
 
 use std::path::PathBuf;
@@ -64,6 +66,9 @@ enum Command {
     /// Show what the crawler makes of a page, a robots.txt or a URL
     #[command(subcommand)]
     Inspect(inspect::Inspect),
+    /// Show the record of every request
+    #[command(subcommand)]
+    Receipts(receipts::Receipts),
 }
 
 /// Where settings come from.
@@ -105,6 +110,7 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Some(Command::Crawl(crawl)) => crawl.run(),
         Some(Command::Archive(archive)) => archive.run(),
         Some(Command::Inspect(inspect)) => inspect.run(),
+        Some(Command::Receipts(receipts)) => receipts.run(),
         None => arguments.desktop.run(),
     };
     result.unwrap_or_else(|error| {
@@ -128,12 +134,13 @@ fn limits(settings: &Settings, directory: Option<&DataDirectory>) -> anyhow::Res
     Ok(limits)
 }
 
-/// Starts an engine on an overlay.
+/// Starts an engine on an overlay; its receipts are kept in this folder, if any.
 fn start(
     settings: Settings,
     overlay: Arc<dyn Overlay>,
     names: Arc<dyn NameService>,
     kept: Option<Kept>,
+    receipts: Option<PathBuf>,
     limits: Arc<Limits>,
 ) -> anyhow::Result<Engine> {
     // Many connections at once need many files; a system that refuses says so when one
@@ -144,6 +151,7 @@ fn start(
         overlay,
         names,
         kept,
+        receipts,
         limits,
     };
     Ok(Engine::start(surroundings)?)

@@ -1,21 +1,21 @@
 //! `peercrawl run`: one peer without a window, until it is told to stop.
 
 use std::io::IsTerminal;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use peercrawl::conditions::{Sources, Watcher};
-use peercrawl::config::Settings;
+use peercrawl::config::{Settings, UNPUBLISHED_BOT_PAGE};
 use peercrawl::crawl::CrawlDefinition;
-use peercrawl::data_directory::PEER_STATE;
+use peercrawl::data_directory::{DataDirectory, PEER_STATE};
 use peercrawl::engine::Ending;
 use peercrawl::joining;
 use peercrawl::limits::Limits;
 use peercrawl::resolver::SystemNames;
-use peercrawl_overlay::memory::MemoryNetwork;
-use peercrawl_overlay::{Overlay, PeerId};
+use peercrawl_overlay::Overlay;
 
 use super::SettingsArguments;
 use super::data::{DataArguments, tell};
@@ -50,6 +50,12 @@ impl Run {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         super::log_from("info");
         let settings = self.settings.read()?;
+        if settings.politeness.bot_page == UNPUBLISHED_BOT_PAGE && !settings.network.allow_private {
+            tracing::warn!(
+                "servers cannot find out who asks: publish docs/bot.md and name its address \
+                 in politeness.bot_page"
+            );
+        }
         let definition = CrawlDefinition::from_settings(&settings.crawl);
         let directory = match self.no_store {
             true => None,
@@ -63,11 +69,13 @@ impl Run {
             }
             None => (super::passing_secret()?, None),
         };
+        let receipts = directory.as_ref().map(DataDirectory::receipts);
         let limits = super::limits(&settings, directory.as_ref())?;
-        let overlay = overlay(&settings, secret, limits.clone());
+        let folder = directory.as_ref().map(|directory| directory.path());
+        let overlay = overlay(&settings, secret, limits.clone(), folder);
         let stop = super::stop_requests()?;
         let names = Arc::new(SystemNames);
-        let engine = super::start(settings.clone(), overlay, names, kept, limits)?;
+        let engine = super::start(settings.clone(), overlay, names, kept, receipts, limits)?;
         let pausing = engine.pausing().clone();
         let watcher = Watcher::start(&settings, Sources::default(), move |verdict| {
             tracing::info!("{verdict}");
@@ -116,8 +124,13 @@ impl Run {
 }
 
 /// The overlay of the settings; alone if it cannot start, which is no reason not to crawl.
-fn overlay(settings: &Settings, secret: [u8; 32], limits: Arc<Limits>) -> Arc<dyn Overlay> {
-    match joining::join_and_rejoin(settings, secret, limits) {
+fn overlay(
+    settings: &Settings,
+    secret: [u8; 32],
+    limits: Arc<Limits>,
+    folder: Option<&Path>,
+) -> Arc<dyn Overlay> {
+    match joining::join_and_rejoin(settings, secret, limits, folder) {
         Ok(overlay) => {
             for address in overlay.listening() {
                 println!("listening {address}");
@@ -126,7 +139,7 @@ fn overlay(settings: &Settings, secret: [u8; 32], limits: Arc<Limits>) -> Arc<dy
         }
         Err(why) => {
             tracing::warn!("crawling alone: {why}");
-            Arc::new(MemoryNetwork::new().join(PeerId(secret)))
+            joining::alone(secret)
         }
     }
 }

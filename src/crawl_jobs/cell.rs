@@ -79,6 +79,8 @@ pub struct SiteState {
     pub failing: Option<ErrorKind>,
     /// URLs that were turned away since the start, because too many waited.
     pub dropped: u64,
+    /// Whether it answered quickly when it was last asked.
+    pub is_quick: bool,
     /// How often in a row its queue was not to be had from disk.
     pub disk_waits: u32,
     /// Whether somebody waits to freeze it: no new lease begins.
@@ -116,6 +118,7 @@ impl SiteCell {
                 connection: None,
                 failing: None,
                 dropped: 0,
+                is_quick: false,
                 disk_waits: 0,
                 is_freezing: false,
             }),

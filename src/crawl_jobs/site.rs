@@ -11,10 +11,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
+use peercrawl_overlay::PeerId;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Millis;
 use crate::politeness::Pace;
+use crate::receipts::RobotsVerdict;
 use crate::record::UrlRecord;
 use crate::robots::Robots;
 use crate::seen_urls::SeenUrls;
@@ -316,6 +318,20 @@ impl Site {
     fn rules(&self, origin: &str, now_ms: Millis) -> Option<&Robots> {
         let known = self.robots.iter().find(|known| *known.origin == *origin)?;
         (now_ms < known.fetched_ms + ROBOTS_LIFETIME_MS).then_some(&known.rules)
+    }
+
+    /// What the robots rules of an origin come to, for the receipt of a page.
+    pub fn verdict(&self, origin: &str) -> RobotsVerdict {
+        let known = self.robots.iter().find(|known| *known.origin == *origin);
+        match known.is_some_and(|known| known.rules.has_rules()) {
+            true => RobotsVerdict::Allowed,
+            false => RobotsVerdict::NoRules,
+        }
+    }
+
+    /// The peer that the first URL of the queue came from, if any.
+    pub fn first_asker(&self) -> Option<PeerId> {
+        self.queue.front()?.record.from.as_deref().copied()
     }
 
     /// Remembers the robots rules of an origin, in place of the oldest if there are many.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use std::{io, thread};
 
 use peercrawl_overlay::Overlay;
-use peercrawl_overlay::network::StartError;
+use peercrawl_overlay::network::{Options, StartError};
 
 use super::web::Web;
 use crate::config::Settings;
@@ -22,6 +22,10 @@ const POLL: Duration = Duration::from_millis(2);
 
 /// See the module.
 pub struct Fleet {
+    settings: Settings,
+    web: Arc<Web>,
+    /// What is different for these peers.
+    change: fn(Options) -> Options,
     engines: Vec<Engine>,
     begun: Instant,
 }
@@ -52,33 +56,55 @@ impl Fleet {
     /// Starts so many peers, which find each other through the first one. They listen
     /// on loopback alone.
     pub fn start(peers: u8, settings: &Settings, web: &Arc<Web>) -> Result<Self, FleetError> {
+        Self::start_with(peers, settings, web, |options| options)
+    }
+
+    /// The same, on an overlay with other options.
+    pub fn start_with(
+        peers: u8,
+        settings: &Settings,
+        web: &Arc<Web>,
+        change: fn(Options) -> Options,
+    ) -> Result<Self, FleetError> {
         let mut settings = settings.clone();
         settings.overlay.network = format!("demo {}", std::process::id());
         settings.overlay.listen = vec!["/ip4/127.0.0.1/tcp/0".into()];
         settings.overlay.mdns = false;
         // On one machine a receipt is there in no time, or lost.
         settings.handing_on.resend_ms = settings.handing_on.resend_ms.min(500);
-        let mut engines = Vec::new();
-        for number in 1..=peers {
-            let secret = *blake3::hash(&[number]).as_bytes();
-            let limits = Limits::new(&settings.limits);
-            let overlay = joining::join(&settings, secret, limits.clone())
-                .map_err(|why| FleetError::Overlay(number, why))?;
-            if number == 1 {
-                settings.overlay.bootstrap = overlay.listening();
-            }
-            engines.push(Engine::start(Surroundings {
-                settings: settings.clone(),
-                overlay,
-                names: Arc::new(WebNames(web.clone())),
-                limits,
-                kept: None,
-            })?);
-        }
-        Ok(Self {
-            engines,
+        let mut fleet = Self {
+            settings,
+            web: web.clone(),
+            change,
+            engines: Vec::new(),
             begun: Instant::now(),
-        })
+        };
+        for _ in 0..peers {
+            fleet.add()?;
+        }
+        Ok(fleet)
+    }
+
+    /// One more peer joins.
+    pub fn add(&mut self) -> Result<(), FleetError> {
+        let number = self.engines.len() as u8 + 1;
+        let secret = *blake3::hash(&[number]).as_bytes();
+        let limits = Limits::new(&self.settings.limits);
+        let options = joining::options(&self.settings, secret, limits.clone());
+        let overlay = joining::start(&self.settings, (self.change)(options))
+            .map_err(|why| FleetError::Overlay(number, why))?;
+        if number == 1 {
+            self.settings.overlay.bootstrap = overlay.listening();
+        }
+        self.engines.push(Engine::start(Surroundings {
+            settings: self.settings.clone(),
+            overlay,
+            names: Arc::new(WebNames(self.web.clone())),
+            receipts: None,
+            limits,
+            kept: None,
+        })?);
+        Ok(())
     }
 
     /// Begins a crawl, once all peers agree on who owns what.

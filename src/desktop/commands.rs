@@ -255,7 +255,13 @@ impl Desk {
             blocked.push(host.to_owned());
         }
         self.set_key("crawl.blocked_sites", list(&blocked));
-        self.apply_blocked_sites();
+        let done = self.engine().map(|engine| match is_blocked {
+            true => engine.block(host),
+            false => engine.unblock(host),
+        });
+        if let Some(Err(why)) = done {
+            self.fail(format!("{host}: {why}"));
+        }
     }
 
     fn add_peer(&mut self, address: &str) {
@@ -358,11 +364,6 @@ impl Desk {
                 Err(why) => Err(format!("The archive could not be moved: {why}")),
             })
         });
-    }
-
-    /// Has the running engine follow the block list.
-    fn apply_blocked_sites(&mut self) {
-        self.start_again();
     }
 
     /// Calls a peer.

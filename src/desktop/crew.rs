@@ -78,15 +78,19 @@ impl Crew {
             }
             None => getrandom::fill(&mut secret).map_err(|why| why.to_string())?,
         }
-        let overlay: Arc<dyn Overlay> =
-            match joining::join_and_rejoin(&settings, secret, limits.clone()) {
-                Ok(overlay) => overlay,
-                Err(why) => {
-                    // That is no reason not to crawl.
-                    tracing::warn!("crawling alone: {why}");
-                    Arc::new(MemoryNetwork::new().join(PeerId(secret)))
-                }
-            };
+        let overlay: Arc<dyn Overlay> = match joining::join_and_rejoin(
+            &settings,
+            secret,
+            limits.clone(),
+            data.map(DataDirectory::path),
+        ) {
+            Ok(overlay) => overlay,
+            Err(why) => {
+                // That is no reason not to crawl.
+                tracing::warn!("crawling alone: {why}");
+                Arc::new(MemoryNetwork::new().join(PeerId(secret)))
+            }
+        };
         // Many connections at once need many files; a system that refuses says so when
         // one is opened.
         let _unchanged = rlimit::increase_nofile_limit(1 << 16);
@@ -96,6 +100,7 @@ impl Crew {
             overlay,
             names: Arc::new(SystemNames),
             kept,
+            receipts: data.map(DataDirectory::receipts),
             limits,
         };
         let engine = Engine::start(surroundings).map_err(|why| why.to_string())?;

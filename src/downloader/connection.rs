@@ -23,6 +23,7 @@ use ureq::unversioned::transport::{
 use ureq::{Agent, Error};
 
 use super::socket::{CutOff, Patience, SocketConnector};
+use super::speed::MinSpeed;
 use super::tape::{Tape, Taped};
 use crate::clock::Millis;
 use crate::config::Settings;
@@ -57,6 +58,10 @@ impl Dialer {
         let patience = Patience {
             connect: Duration::from_millis(network.connect_timeout_ms),
             fetch: Duration::from_millis(network.fetch_timeout_ms),
+            speed: MinSpeed {
+                bytes_per_sec: network.min_bytes_per_sec,
+                grace: Duration::from_millis(network.slow_grace_ms),
+            },
         };
         let tls = TlsConfig::builder().root_certs(RootCerts::WebPki).build();
         let config = Config::builder()

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Sender, select};
-use peercrawl_overlay::{Event, Overlay, PeerId, Replier, Verdict};
+use peercrawl_overlay::{Event, Overlay, PeerId, Purpose, Replier, Verdict};
 
 use super::StopSignal;
 use crate::canonical::CanonicalForm;
@@ -156,7 +156,7 @@ impl Intake {
             let overlay = self.overlay.clone();
             self.ledger.once_written(move || {
                 // A receipt that is lost makes its sender send again, and us say so again.
-                let _lost = overlay.send(from, bytes.into());
+                let _lost = overlay.send(from, Purpose::Urls, bytes.into());
             });
         }
         verdict

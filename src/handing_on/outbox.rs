@@ -18,6 +18,9 @@ use crate::preprocessor::Candidate;
 use crate::record::UrlRecord;
 use crate::seen_urls::SeenUrls;
 
+/// The wait for a receipt doubles with each sending, so often at most.
+const MOST_DOUBLINGS: u32 = 4;
+
 /// See the module. Bounded: whoever finds it full waits a while for room, and is then
 /// turned away, so that owners who are gone for long do not stop the crawl.
 pub struct Outbox {
@@ -44,8 +47,8 @@ struct Entry {
     url: Candidate,
     /// When it is to be sent (again).
     due_ms: Millis,
-    /// Whether it was sent before.
-    was_sent: bool,
+    /// How often it was sent before.
+    times_sent: u32,
 }
 
 /// A URL that is to be sent now.
@@ -88,7 +91,7 @@ impl Outbox {
         let entry = Entry {
             url,
             due_ms: 0,
-            was_sent: true,
+            times_sent: 1,
         };
         state.entries.insert(number, entry);
         drop(state);
@@ -120,7 +123,7 @@ impl Outbox {
         let entry = Entry {
             url,
             due_ms: 0,
-            was_sent: false,
+            times_sent: 0,
         };
         state.entries.insert(number, entry);
         drop(state);
@@ -149,9 +152,14 @@ impl Outbox {
         let mut state = self.state.lock();
         let due = state.entries.iter_mut().filter(|(_, e)| e.due_ms <= now_ms);
         due.map(|(&number, entry)| {
-            entry.due_ms = now_ms + self.settings.resend_ms;
-            let is_direct = std::mem::replace(&mut entry.was_sent, true);
-            Due { number, is_direct }
+            // Later and later: an owner that is slow has no use for copies.
+            let wait_ms = self.settings.resend_ms << entry.times_sent.min(MOST_DOUBLINGS);
+            entry.due_ms = now_ms + wait_ms;
+            entry.times_sent = entry.times_sent.saturating_add(1);
+            Due {
+                number,
+                is_direct: entry.times_sent > 1,
+            }
         })
         .collect()
     }
@@ -217,6 +225,8 @@ mod tests {
         assert_eq!(due(0), [(0, false)], "once, although it was met twice");
         assert_eq!(due(1_999), []);
         assert_eq!(due(2_000), [(0, true)]);
+        assert_eq!(due(5_999), [], "it waits twice as long");
+        assert_eq!(due(6_000), [(0, true)]);
         outbox.stored(&[0, 7]);
         assert_eq!(due(100_000), []);
         outbox.put(candidate("http://a.example/"));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use crossbeam_channel::{after, select};
-use peercrawl_overlay::{Overlay, PeerId};
+use peercrawl_overlay::{Overlay, PeerId, Purpose};
 
 use super::outbox::{Due, Outbox};
 use crate::clock::Clock;
@@ -154,9 +154,10 @@ impl HandOnSender {
             }
         };
         let sent = if batch.is_direct {
-            self.overlay.send(batch.owner, encoded)
+            self.overlay.send(batch.owner, Purpose::Urls, encoded)
         } else {
-            self.overlay.hand_on(key, Some(batch.owner), encoded)
+            self.overlay
+                .hand_on(key, Some(batch.owner), Purpose::Urls, encoded)
         };
         if let Err(error) = sent {
             // What did not set out is sent again like what was lost on the way.

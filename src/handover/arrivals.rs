@@ -43,6 +43,8 @@ struct State {
     met: HashSet<PeerId>,
     /// Whose welcome is awaited.
     awaited: HashSet<PeerId>,
+    /// Whose welcome has come, perhaps before this peer knew that they are there.
+    welcomed: HashSet<PeerId>,
     /// Until when.
     until: Option<Instant>,
     transfers: HashMap<PeerId, HashMap<u64, Transfer>>,
@@ -68,11 +70,16 @@ impl Arrivals {
     /// awaits the welcomes of those whom it meets in the next while.
     pub fn meet(&self, others: &HashSet<PeerId>, now: Instant) {
         let mut state = self.state.lock();
+        let State { met, welcomed, .. } = &mut *state;
+        // Whoever has gone and comes back welcomes anew.
+        welcomed.retain(|peer| others.contains(peer) || !met.contains(peer));
         if state.met.is_empty() && !others.is_empty() {
             state.until = Some(now + PATIENCE);
         }
         if state.until.is_some_and(|until| now < until) {
-            let new: Vec<_> = others.difference(&state.met).copied().collect();
+            let is_awaited = |peer: &&PeerId| !state.welcomed.contains(peer);
+            let new = others.difference(&state.met).filter(is_awaited);
+            let new: Vec<_> = new.copied().collect();
             state.awaited.extend(new);
         } else {
             state.awaited.clear();
@@ -92,6 +99,7 @@ impl Arrivals {
     pub fn welcomed_by(&self, peer: PeerId) {
         let mut state = self.state.lock();
         state.awaited.remove(&peer);
+        state.welcomed.insert(peer);
         self.jobs.set_held(!state.awaited.is_empty());
     }
 
@@ -123,5 +131,63 @@ impl Arrivals {
             .thaw(&bytes)
             .inspect_err(|error| tracing::warn!("from {from}: {error}"))
             .is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocklist::BlockList;
+    use crate::clock::Clock;
+    use crate::config::Settings;
+    use crate::limits::Limits;
+
+    const A: PeerId = PeerId::repeat(1);
+    const B: PeerId = PeerId::repeat(2);
+
+    fn arrivals() -> Arrivals {
+        let settings = Settings::default();
+        let ledger = Arc::default();
+        let jobs = CrawlJobs::new(
+            Clock::start(),
+            Arc::default(),
+            Arc::default(),
+            false,
+            Limits::new(&settings.limits).gate.clone(),
+            Arc::clone(&ledger),
+        );
+        let jobs = Arc::new(jobs);
+        let blocklist = Arc::new(BlockList::new(&settings.crawl, 0));
+        let preprocessor =
+            Preprocessor::new(&settings, jobs.clone(), Arc::default(), ledger, blocklist);
+        Arrivals::new(jobs, Arc::new(preprocessor))
+    }
+
+    #[test]
+    fn a_newcomer_waits_for_welcomes_but_not_for_long() {
+        let (arrivals, now) = (arrivals(), Instant::now());
+        arrivals.meet(&[A, B].into(), now);
+        arrivals.welcomed_by(A);
+        assert!(arrivals.is_waiting());
+        arrivals.welcomed_by(B);
+        assert!(!arrivals.is_waiting());
+        arrivals.meet(&[].into(), now);
+        arrivals.meet(&[A].into(), now);
+        assert!(arrivals.is_waiting(), "it was alone in between");
+        arrivals.meet(&[A].into(), now + PATIENCE);
+        assert!(!arrivals.is_waiting());
+    }
+
+    /// A demo of four peers once stood still for ten seconds: a welcome came before the
+    /// news that its sender is there.
+    #[test]
+    fn a_welcome_counts_that_comes_before_its_sender_is_met() {
+        let (arrivals, now) = (arrivals(), Instant::now());
+        arrivals.welcomed_by(A);
+        arrivals.meet(&[A].into(), now);
+        assert!(!arrivals.is_waiting());
+        arrivals.welcomed_by(B);
+        arrivals.meet(&[A, B].into(), now);
+        assert!(!arrivals.is_waiting());
     }
 }

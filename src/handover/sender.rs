@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, after, never, select};
-use peercrawl_overlay::{Overlay, PeerId};
+use peercrawl_overlay::{Overlay, PeerId, Purpose};
 
 use super::arrivals::{Arrivals, SitePart};
 use crate::distribution::{Key, Owner, Ownership};
@@ -166,7 +166,9 @@ impl HandoverSender {
         let Ok(bytes) = message.encode() else {
             return false;
         };
-        let reply = self.overlay.request(peer, bytes.into(), DEADLINE);
+        let reply = self
+            .overlay
+            .request(peer, Purpose::Handover, bytes.into(), DEADLINE);
         let answer = reply.ok().and_then(|reply| reply.wait());
         answer.is_some_and(|bytes| matches!(Message::decode(&bytes), Ok(Message::Taken(true))))
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, select};
-use peercrawl_overlay::{Overlay, PeerId, Reply};
+use peercrawl_overlay::{Overlay, PeerId, Purpose, Reply};
 
 use super::local::{LocalPageDuplication, claim_of};
 use crate::config;
@@ -95,7 +95,11 @@ impl ClaimSender {
         let claims = Message::Claims(pages.iter().map(claim_of).collect());
         let deadline = Duration::from_millis(self.settings.answer_ms);
         let bytes = claims.encode().ok()?;
-        self.overlay.request(owner, bytes.into(), deadline).ok()
+        let bytes = bytes.into();
+        let asked = self
+            .overlay
+            .request(owner, Purpose::Content, bytes, deadline);
+        asked.ok()
     }
 
     /// Waits for an owner's answers, acts on them, and confirms what was new.
@@ -125,7 +129,7 @@ impl ClaimSender {
             let (overlay, owner) = (self.overlay.clone(), asked.owner);
             self.local.ledger.once_written(move || {
                 // Lost, it costs a duplicate later on: the claim becomes void.
-                let _lost = overlay.send(owner, bytes.into());
+                let _lost = overlay.send(owner, Purpose::Content, bytes.into());
             });
         }
     }

@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub use domain_classifier::DomainClassifier;
 pub use overflow_controller::{OverflowController, Pressure};
 
+use crate::blocklist::BlockList;
 use crate::config;
 use crate::counters::Counters;
 use crate::crawl::{Crawl, Trap};
@@ -77,6 +78,7 @@ pub struct Preprocessor {
     settings: config::Queues,
     max_host_failures: u8,
     counters: Arc<Counters>,
+    blocklist: Arc<BlockList>,
     ledger: Arc<Ledger>,
     /// Whether there is room in memory for what is on disk of sites.
     is_roomy: AtomicBool,
@@ -89,15 +91,16 @@ impl Preprocessor {
         jobs: Arc<CrawlJobs>,
         counters: Arc<Counters>,
         ledger: Arc<Ledger>,
+        blocklist: Arc<BlockList>,
     ) -> Self {
-        let blocked = &settings.crawl.blocked_sites;
         Self {
-            classifier: DomainClassifier::new(settings.queues.sites, blocked),
+            classifier: DomainClassifier::new(settings.queues.sites),
             overflow: OverflowController::new(settings.queues.clone(), counters.clone()),
             jobs,
             settings: settings.queues.clone(),
             max_host_failures: settings.politeness.max_host_failures,
             counters,
+            blocklist,
             ledger,
             is_roomy: AtomicBool::new(true),
         }
@@ -117,7 +120,7 @@ impl Preprocessor {
             return;
         };
         let host = first.record.url.host();
-        if self.classifier.is_blocked(host) {
+        if self.blocklist.is_blocked(host) {
             let count = candidates.map(|_| outcome(Admission::Refused)).count();
             self.counters.blocked_list.add(count as u64);
             return;
@@ -371,6 +374,36 @@ impl Preprocessor {
         self.classifier.sites()
     }
 
+    /// Drops what is queued for sites that are on the block list, and forgets the sites
+    /// themselves unless a fetch is under way on them. Tells whether all are forgotten.
+    pub fn forget_blocked(&self) -> bool {
+        let mut all_gone = true;
+        for cell in self.classifier.sites() {
+            let mut state = cell.lock();
+            if !self.blocklist.is_blocked(state.site.host()) {
+                continue;
+            }
+            self.drop_blocked(&mut state);
+            match state.phase {
+                Phase::Leased | Phase::Resolving => all_gone = false,
+                Phase::Moved => {}
+                Phase::Idle | Phase::Waiting | Phase::GivenUp => {
+                    state.phase = Phase::Moved;
+                    state.connection = None;
+                    self.classifier.forget(state.site.host());
+                    self.ledger.site_left(state.site.host(), Key(cell.key));
+                }
+            }
+        }
+        all_gone
+    }
+
+    /// Drops what is queued for a site that is on the block list.
+    pub fn drop_blocked(&self, state: &mut SiteState) {
+        let drained = self.jobs.drain(state);
+        self.counters.blocked_list.add(drained);
+    }
+
     /// Every host of which something is known on disk alone, or may be.
     pub fn hosts_on_disk(&self) -> Vec<String> {
         let mut hosts = Vec::new();
@@ -522,8 +555,15 @@ mod tests {
         let jobs = Arc::new(jobs);
         let definition = CrawlDefinition::from_settings(&settings.crawl);
         let form = CanonicalForm::new(&[]);
+        let blocklist = Arc::new(BlockList::new(&settings.crawl, 0));
         Door {
-            preprocessor: Preprocessor::new(&settings, jobs.clone(), counters.clone(), ledger),
+            preprocessor: Preprocessor::new(
+                &settings,
+                jobs.clone(),
+                counters.clone(),
+                ledger,
+                blocklist,
+            ),
             crawl: Crawls::default().add(definition, &form).unwrap(),
             counters,
             jobs,

@@ -354,6 +354,7 @@ fn kept_peer(
         overlay: Arc::new(network.join(PeerId(directory.secret()))),
         names: Arc::new(WebNames(web.clone())),
         kept: Some(kept),
+        receipts: None,
     });
     let engine = engine.unwrap();
     engine

@@ -236,7 +236,7 @@ fn a_peer_that_has_left_its_network_joins_again() {
     let limits = Limits::new(&settings.limits);
     let member = joining::join(&settings, [7; 32], Limits::new(&settings.limits)).unwrap();
     settings.overlay.bootstrap = member.listening();
-    let overlay = joining::join_and_rejoin(&settings, [8; 32], limits.clone()).unwrap();
+    let overlay = joining::join_and_rejoin(&settings, [8; 32], limits.clone(), None).unwrap();
     let me = overlay.me();
     let knows_us = || member.members().iter().any(|member| member.id == me);
     wait_until("they have met", knows_us);
@@ -250,6 +250,7 @@ fn a_peer_that_has_left_its_network_joins_again() {
         overlay,
         names: Arc::new(WebNames(web.clone())),
         kept: None,
+        receipts: None,
     })
     .unwrap();
     engine.begin(whole(&web, &settings)).unwrap();

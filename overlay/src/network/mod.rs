@@ -40,8 +40,8 @@ use shared::{Counters, Shared};
 pub use transport::LONGEST_REQUEST;
 
 use crate::{
-    Event, Member, MessageId, Overlay, OverlayError, PeerId, Refusal, Reply, Statistics, Verdict,
-    identity, reply_channel,
+    Event, Member, MessageId, Overlay, OverlayError, PeerId, Purpose, Refusal, Reply, Statistics,
+    Verdict, identity, reply_channel,
 };
 
 /// Messages that may wait for the task.
@@ -178,24 +178,36 @@ impl Overlay for NetworkOverlay {
         let _full = self.controls.try_send(Control::Announce);
     }
 
-    fn hand_on(&self, _: u64, owner: Option<PeerId>, bytes: Arc<[u8]>) -> Result<(), OverlayError> {
+    fn hand_on(
+        &self,
+        _: u64,
+        owner: Option<PeerId>,
+        purpose: Purpose,
+        bytes: Arc<[u8]>,
+    ) -> Result<(), OverlayError> {
         // What goes to all is counted as if it went to oneself.
         let to = owner.unwrap_or(self.me);
         self.may_set_out(bytes.len(), to)?;
-        self.command(to, Command::HandOn { owner, bytes })
+        let command = Command::HandOn {
+            owner,
+            purpose,
+            bytes,
+        };
+        self.command(to, command)
     }
 
-    fn send(&self, to: PeerId, bytes: Arc<[u8]>) -> Result<(), OverlayError> {
+    fn send(&self, to: PeerId, purpose: Purpose, bytes: Arc<[u8]>) -> Result<(), OverlayError> {
         if !self.shared.is_member(to) {
             return Err(OverlayError::Unknown(to));
         }
         self.may_set_out(bytes.len(), to)?;
-        self.command(to, Command::Send { to, bytes })
+        self.command(to, Command::Send { to, purpose, bytes })
     }
 
     fn request(
         &self,
         to: PeerId,
+        purpose: Purpose,
         bytes: Arc<[u8]>,
         deadline: Duration,
     ) -> Result<Reply, OverlayError> {
@@ -206,6 +218,7 @@ impl Overlay for NetworkOverlay {
         let (replier, reply) = reply_channel(deadline);
         let command = Command::Ask {
             to,
+            purpose,
             bytes,
             deadline,
             replier,

@@ -31,8 +31,10 @@ pub struct Options {
     pub allow_supernode: bool,
     /// Whether private addresses that other peers name may be dialled.
     pub allow_private: bool,
-    /// Where the addresses of peers are kept from run to run.
+    /// The file in which the addresses of peers are kept from run to run.
     pub host_cache: Option<PathBuf>,
+    /// The file in which offenders are kept from run to run.
+    pub offenders: Option<PathBuf>,
     /// How much is too much.
     pub limits: Limits,
     /// Asked before bytes go through a socket, if there is a limit for that.
@@ -90,6 +92,7 @@ impl Options {
             allow_supernode: true,
             allow_private: false,
             host_cache: None,
+            offenders: None,
             limits: Limits::default(),
             meter: None,
             timing: Timing::default(),

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Member, PeerId, Refusal, Statistics, Traffic};
+use crate::envelope::Errand;
+use crate::{Member, PeerId, Purpose, Refusal, Statistics, Traffic};
 
 /// Refusals remembered.
 const REFUSALS: usize = 64;
@@ -15,14 +16,30 @@ const REFUSALS: usize = 64;
 pub enum Use {
     /// Keeps the network together.
     Membership,
-    /// Is handed on.
-    HandedOn,
-    /// Is sent to one peer.
-    Sent,
-    /// Is a request or an answer.
-    Requests,
+    /// Brings URLs, or receipts for them.
+    Urls,
+    /// Is about contents that were seen.
+    Content,
+    /// Brings sites to their new owners.
+    Handover,
     /// Is carried for others.
     Carried,
+}
+
+impl From<Purpose> for Use {
+    fn from(purpose: Purpose) -> Self {
+        match purpose {
+            Purpose::Urls => Self::Urls,
+            Purpose::Content => Self::Content,
+            Purpose::Handover => Self::Handover,
+        }
+    }
+}
+
+impl From<Errand> for Use {
+    fn from(errand: Errand) -> Self {
+        errand.purpose().map_or(Self::Membership, Self::from)
+    }
 }
 
 #[derive(Default)]
@@ -95,9 +112,9 @@ impl Counters {
             bytes_received: sum(|traffic| traffic.bytes_received),
             messages_dropped: self.dropped.load(Relaxed),
             membership: traffic(Use::Membership),
-            handed_on: traffic(Use::HandedOn),
-            sent: traffic(Use::Sent),
-            requests: traffic(Use::Requests),
+            urls: traffic(Use::Urls),
+            content: traffic(Use::Content),
+            handover: traffic(Use::Handover),
             carried: traffic(Use::Carried),
             socket_bytes_sent: self.socket_sent.load(Relaxed),
             socket_bytes_received: self.socket_received.load(Relaxed),

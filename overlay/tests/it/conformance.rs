@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use peercrawl_overlay::{Event, OverlayError, PeerId};
+use peercrawl_overlay::{Event, OverlayError, PeerId, Purpose};
 
 use crate::fleet::{DEADLINE, Net, eventually};
 
@@ -60,7 +60,9 @@ fn what_is_handed_on_reaches_its_owner(net: Net) {
         // Handing on gives no receipt: a mesh that is still forming may lose it.
         eventually("the owner gets it", || {
             let id = fleet.peers[owner].id();
-            overlay.hand_on(1, Some(id), bytes.clone().into()).unwrap();
+            overlay
+                .hand_on(1, Some(id), Purpose::Urls, bytes.clone().into())
+                .unwrap();
             let until = Instant::now() + Duration::from_millis(500);
             while Instant::now() < until {
                 match fleet.peers[owner].next_message() {
@@ -80,7 +82,7 @@ fn what_has_no_owner_reaches_all_others(net: Net) {
         eventually("all others get it", || {
             let overlay = &fleet.peers[sender].overlay;
             overlay
-                .hand_on(1, None, Arc::new([sender as u8, 9]))
+                .hand_on(1, None, Purpose::Urls, Arc::new([sender as u8, 9]))
                 .unwrap();
             let until = Instant::now() + Duration::from_millis(500);
             while Instant::now() < until && !missing.is_empty() {
@@ -104,14 +106,14 @@ fn what_is_sent_reaches_its_receiver_alone(net: Net) {
     for (from, to) in [(0, 1), (1, 0), (4, 3), (3, 4), (2, 4)] {
         let overlay = &fleet.peers[from].overlay;
         overlay
-            .send(fleet.peers[to].id(), Arc::new([from as u8]))
+            .send(fleet.peers[to].id(), Purpose::Urls, Arc::new([from as u8]))
             .unwrap();
         fleet.gets(to, from, &[from as u8]);
     }
     let large = vec![5; 1 << 20];
     fleet.peers[4]
         .overlay
-        .send(fleet.peers[3].id(), large.clone().into())
+        .send(fleet.peers[3].id(), Purpose::Urls, large.clone().into())
         .unwrap();
     fleet.gets(3, 4, &large);
     assert!(fleet.peers.iter().all(|peer| peer.next_message().is_none()));
@@ -122,7 +124,12 @@ fn a_request_brings_its_answer_back(net: Net) {
     for (from, to) in [(0, 4), (4, 0), (3, 4), (4, 3)] {
         let reply = fleet.peers[from]
             .overlay
-            .request(fleet.peers[to].id(), Arc::new([1, 2]), DEADLINE)
+            .request(
+                fleet.peers[to].id(),
+                Purpose::Content,
+                Arc::new([1, 2]),
+                DEADLINE,
+            )
             .unwrap();
         let events = fleet.peers[to].overlay.events();
         let answerer = thread::spawn(move || {
@@ -151,7 +158,12 @@ fn a_request_without_an_answer_ends_at_its_deadline(net: Net) {
     let deadline = Duration::from_millis(300);
     let reply = fleet.peers[2]
         .overlay
-        .request(fleet.peers[3].id(), Arc::new([]), deadline)
+        .request(
+            fleet.peers[3].id(),
+            Purpose::Content,
+            Arc::new([]),
+            deadline,
+        )
         .unwrap();
     assert_eq!(reply.wait(), None);
     assert!(begun.elapsed() >= deadline);
@@ -171,9 +183,11 @@ fn a_peer_that_leaves_is_missed_and_sends_no_more(net: Net) {
             "{:?}",
             begun.elapsed()
         );
-        let nobody = fleet.peers[0].overlay.send(peer.id(), Arc::new([]));
+        let nobody = fleet.peers[0]
+            .overlay
+            .send(peer.id(), Purpose::Urls, Arc::new([]));
         assert_eq!(nobody, Err(OverlayError::Unknown(peer.id())));
-        let late = peer.overlay.hand_on(0, None, Arc::new([]));
+        let late = peer.overlay.hand_on(0, None, Purpose::Urls, Arc::new([]));
         assert_eq!(late, Err(OverlayError::Left));
     }
 }
@@ -187,7 +201,9 @@ fn a_peer_that_dies_is_missed(net: Net) {
     // The others still work together.
     let to = fleet.peers[0].id();
     eventually("a message arrives", || {
-        let _again = fleet.peers[3].overlay.send(to, Arc::new([8]));
+        let _again = fleet.peers[3]
+            .overlay
+            .send(to, Purpose::Urls, Arc::new([8]));
         let until = Instant::now() + Duration::from_millis(200);
         while Instant::now() < until {
             if let Some((_, bytes)) = fleet.peers[0].next_message() {
@@ -205,7 +221,7 @@ fn a_full_receiver_makes_drops_that_are_counted(net: Net) {
     let mut refused = 0;
     eventually("something is dropped", || {
         for _ in 0..500 {
-            refused += u64::from(from.send(to.id(), Arc::new([1])).is_err());
+            refused += u64::from(from.send(to.id(), Purpose::Urls, Arc::new([1])).is_err());
         }
         let dropped = from.statistics().messages_dropped + to.overlay.statistics().messages_dropped;
         dropped > before && refused > 0
@@ -214,7 +230,7 @@ fn a_full_receiver_makes_drops_that_are_counted(net: Net) {
     // It recovers.
     eventually("messages arrive again", || {
         while to.next_message().is_some() {}
-        from.send(to.id(), Arc::new([2])).is_ok()
+        from.send(to.id(), Purpose::Urls, Arc::new([2])).is_ok()
     });
 }
 
@@ -223,7 +239,7 @@ fn a_stranger_gets_nothing(net: Net) {
     let stranger = PeerId::repeat(200);
     let overlay = &fleet.peers[0].overlay;
     let unknown = Err(OverlayError::Unknown(stranger));
-    assert_eq!(overlay.send(stranger, Arc::new([])), unknown);
-    let request = overlay.request(stranger, Arc::new([]), DEADLINE);
+    assert_eq!(overlay.send(stranger, Purpose::Urls, Arc::new([])), unknown);
+    let request = overlay.request(stranger, Purpose::Content, Arc::new([]), DEADLINE);
     assert_eq!(request.map(drop), unknown);
 }

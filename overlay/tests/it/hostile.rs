@@ -1,9 +1,9 @@
 //! A client that means harm. After each attack the peer is up, its friends are still its
 //! members, and the attacker is dropped and remembered.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{env, fs, io, process};
 
 use futures::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, StreamExt};
 use libp2p::identity::Keypair;
@@ -11,10 +11,10 @@ use libp2p::request_response::{self, Codec, ProtocolSupport};
 use libp2p::swarm::SwarmEvent;
 use libp2p::{Multiaddr, StreamProtocol, Swarm, Transport, core::upgrade, noise, tcp, yamux};
 use peercrawl_overlay::clock::Clock;
-use peercrawl_overlay::envelope::{NetworkTag, Purpose, Sealer};
+use peercrawl_overlay::envelope::{Errand, NetworkTag, Sealer};
 use peercrawl_overlay::lease::Lease;
-use peercrawl_overlay::network::{Kind, NetworkOverlay, PROTOCOL_VERSION, start};
-use peercrawl_overlay::{Overlay, PeerId, Role, identity};
+use peercrawl_overlay::network::{Kind, NetworkOverlay, Options, PROTOCOL_VERSION, start};
+use peercrawl_overlay::{Overlay, PeerId, Purpose, Role, identity};
 use serde::Serialize;
 use tokio::time::timeout;
 
@@ -190,10 +190,10 @@ impl Attacker {
         response.filter(|response| !response.is_empty())
     }
 
-    fn seal(&mut self, purpose: Purpose, to: Option<PeerId>, body: &[u8]) -> Vec<u8> {
+    fn seal(&mut self, errand: Errand, to: Option<PeerId>, body: &[u8]) -> Vec<u8> {
         let now = self.clock.now();
         self.sealer
-            .seal(purpose, to, body, now, 60_000)
+            .seal(errand, to, body, now, 60_000)
             .unwrap()
             .1
             .to_vec()
@@ -210,7 +210,7 @@ impl Attacker {
             via: vec![],
             facts: vec![],
         };
-        let lease = self.seal(Purpose::Lease, None, &lease.encode());
+        let lease = self.seal(Errand::Lease, None, &lease.encode());
         Frame::Hello {
             version: PROTOCOL_VERSION,
             network: "test".into(),
@@ -261,7 +261,9 @@ fn attack(attack: impl AsyncFnOnce(&mut Attacker, &NetworkOverlay)) {
             .iter()
             .any(|member| member.id == friend.me())
     );
-    friend.send(victim.me(), Arc::new([1, 2, 3])).unwrap();
+    friend
+        .send(victim.me(), Purpose::Urls, Arc::new([1, 2, 3]))
+        .unwrap();
     eventually("friends still talk", || {
         let events = victim.events();
         events.try_iter().any(|event| {
@@ -307,7 +309,7 @@ fn oversized_frames() {
 fn a_forged_signature() {
     attack(async |attacker, victim| {
         attacker.join().await;
-        let mut envelope = attacker.seal(Purpose::Send, Some(victim.me()), b"forged");
+        let mut envelope = attacker.seal(Errand::Send(Purpose::Urls), Some(victim.me()), b"forged");
         // Somebody else's name over the attacker's words.
         let author = envelope[9..41].to_vec();
         envelope[9..41].copy_from_slice(&identity_of(2).0);
@@ -335,7 +337,7 @@ fn a_forged_lease() {
             via: vec![],
             facts: vec![],
         };
-        let mut envelope = attacker.seal(Purpose::Lease, None, &farewell.encode());
+        let mut envelope = attacker.seal(Errand::Lease, None, &farewell.encode());
         envelope[9..41].copy_from_slice(&identity_of(2).0);
         attacker.says(Frame::Records(vec![envelope]).bytes()).await;
         assert!(
@@ -351,7 +353,7 @@ fn a_forged_lease() {
 fn replays() {
     attack(async |attacker, victim| {
         attacker.join().await;
-        let envelope = attacker.seal(Purpose::Send, Some(victim.me()), b"again");
+        let envelope = attacker.seal(Errand::Send(Purpose::Urls), Some(victim.me()), b"again");
         let packet = Frame::Packet {
             hops: 3,
             deadline_ms: 0,
@@ -369,11 +371,48 @@ fn replays() {
 }
 
 #[test]
+fn an_offender_is_remembered_after_a_restart() {
+    let path = env::temp_dir().join(format!("peercrawl-offenders-{}", process::id()));
+    fs::write(&path, b"12 nonsense\n\xff\0").unwrap();
+    let victim = || {
+        let options = Options {
+            offenders: Some(path.clone()),
+            ..options(1, &[])
+        };
+        start(Kind::Flat, options).unwrap()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let first = victim();
+        let mut attacker = Attacker::new(67, &first);
+        let id = attacker.sealer.author();
+        attacker.connect().await;
+        for _ in 0..2 {
+            assert_eq!(attacker.says(vec![0xff; 100]).await, None);
+        }
+        eventually("it is an offender", || first.offenders().contains(&id));
+        eventually("that is written at once", || {
+            fs::read_to_string(&path).is_ok_and(|text| text.contains(&id.to_hex()))
+        });
+        first.abort();
+        let second = victim();
+        assert_eq!(second.offenders(), [id]);
+        let mut attacker = Attacker::new(67, &second);
+        let hello = attacker.hello();
+        assert_eq!(attacker.says(hello).await, None);
+    });
+    fs::remove_file(&path).unwrap();
+}
+
+#[test]
 fn envelopes_of_another_network() {
     attack(async |attacker, victim| {
         attacker.join().await;
         for _ in 0..3 {
-            let mut envelope = attacker.seal(Purpose::Send, Some(victim.me()), b"x");
+            let mut envelope = attacker.seal(Errand::Send(Purpose::Urls), Some(victim.me()), b"x");
             envelope[..8].copy_from_slice(b"elsewhere"[..8].as_ref());
             let packet = Frame::Packet {
                 hops: 3,
@@ -416,7 +455,9 @@ fn many_connections_leave_room_for_friends() {
         }
         assert!(refused >= 60, "{refused}");
     });
-    friend.send(victim.me(), Arc::new([4])).unwrap();
+    friend
+        .send(victim.me(), Purpose::Urls, Arc::new([4]))
+        .unwrap();
     eventually("friends still talk", || {
         let events = victim.events();
         let is_friends = |from| from == friend.me();

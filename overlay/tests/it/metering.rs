@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use peercrawl_overlay::meter::{Direction, Meter};
 use peercrawl_overlay::network::{Kind, NetworkOverlay, Options, start};
-use peercrawl_overlay::{Event, Overlay};
+use peercrawl_overlay::{Event, Overlay, Purpose};
 
 use crate::fleet::{eventually, options};
 
@@ -174,7 +174,7 @@ fn a_transfer_stays_within_the_limit(
     ] {
         let (begun, before) = (Instant::now(), counter.load(Relaxed));
         for _ in 0..MESSAGES {
-            from.send(to.me(), bytes.clone()).unwrap();
+            from.send(to.me(), Purpose::Urls, bytes.clone()).unwrap();
         }
         takes_in(to, MESSAGES);
         let (took, moved) = (begun.elapsed(), counter.load(Relaxed) - before);

@@ -1,11 +1,12 @@
 //! What only networked overlays have: refusals, roles, a host cache, QUIC.
 
+use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{env, fs, process};
 
 use peercrawl_overlay::network::{Kind, Options, StartError, start};
-use peercrawl_overlay::{Event, Overlay, Role, Verdict};
+use peercrawl_overlay::{Event, Overlay, Purpose, Role, Verdict};
 
 use crate::fleet::{DEADLINE, Net, eventually, options};
 
@@ -78,7 +79,7 @@ fn peers_find_each_other_over_quic() {
     });
     fleet.peers[0]
         .overlay
-        .send(fleet.peers[2].id(), Arc::new([1]))
+        .send(fleet.peers[2].id(), Purpose::Urls, Arc::new([1]))
         .unwrap();
     fleet.gets(2, 0, &[1]);
 }
@@ -97,6 +98,8 @@ fn a_host_cache_leads_back_into_the_network() {
     });
     drop(two);
     eventually("it has left", || one.members().len() == 1);
+    let mut file = fs::OpenOptions::new().append(true).open(&path).unwrap();
+    file.write_all(b"\xff\xfe\0 7 nowhere\n12\n").unwrap();
     let again = start(Kind::Flat, with_cache(&[])).unwrap();
     eventually("it is back", || again.members().len() == 2);
     fs::remove_file(&path).unwrap();
@@ -127,7 +130,7 @@ fn sixteen_peers_elect_three_supernodes_and_the_user_can_forbid_it() {
     for (from, to) in [(15, 1), (1, 15), (3, 13), (0, 9)] {
         let overlay = &fleet.peers[from].overlay;
         overlay
-            .send(fleet.peers[to].id(), Arc::new([from as u8]))
+            .send(fleet.peers[to].id(), Purpose::Urls, Arc::new([from as u8]))
             .unwrap();
         fleet.gets(to, from, &[from as u8]);
     }
@@ -148,7 +151,11 @@ fn leaves_find_another_supernode_within_ten_seconds() {
     for from in 0..last {
         let overlay = &fleet.peers[from].overlay;
         eventually("messages pass", || {
-            let _again = overlay.send(fleet.peers[last].id(), Arc::new([from as u8]));
+            let _again = overlay.send(
+                fleet.peers[last].id(),
+                Purpose::Urls,
+                Arc::new([from as u8]),
+            );
             let until = Instant::now() + Duration::from_millis(100);
             while Instant::now() < until {
                 if fleet.peers[last].next_message() == Some((overlay.me(), vec![from as u8])) {
@@ -199,12 +206,13 @@ fn two_that_cannot_reach_each_other_talk_through_a_third() {
             let (sender, receiver) = (&fleet.peers[from], &fleet.peers[to]);
             sender
                 .overlay
-                .send(receiver.id(), Arc::new([from as u8]))
+                .send(receiver.id(), Purpose::Urls, Arc::new([from as u8]))
                 .unwrap();
             fleet.gets(to, from, &[from as u8]);
-            let reply = sender
-                .overlay
-                .request(receiver.id(), Arc::new([]), DEADLINE);
+            let reply =
+                sender
+                    .overlay
+                    .request(receiver.id(), Purpose::Content, Arc::new([]), DEADLINE);
             eventually("it is asked", || {
                 let events = receiver.overlay.events();
                 events.try_iter().any(|event| match event {
@@ -222,6 +230,53 @@ fn two_that_cannot_reach_each_other_talk_through_a_third() {
     }
 }
 
+/// A mesh takes a second or two to form. What was handed on before was lost once.
+#[test]
+fn what_is_handed_on_at_once_needs_no_mesh() {
+    let fleet = Net::Flat.fleet(6);
+    for owner in 1..6 {
+        let sender = &fleet.peers[owner - 1].overlay;
+        let (id, bytes) = (fleet.peers[owner].id(), Arc::new([owner as u8, 8]));
+        sender.hand_on(1, Some(id), Purpose::Urls, bytes).unwrap();
+    }
+    let mut missing: Vec<_> = (1..6).collect();
+    eventually("each owner gets it, although it is sent once", || {
+        // Whoever is on the way judges, and lets it pass.
+        let messages: Vec<_> = fleet.peers.iter().map(|peer| peer.next_message()).collect();
+        missing.retain(|&owner| {
+            let expected = (fleet.peers[owner - 1].id(), vec![owner as u8, 8]);
+            messages[owner].as_ref() != Some(&expected)
+        });
+        missing.is_empty()
+    });
+}
+
+/// What a message is about is counted at both ends, and on the way as carried.
+#[test]
+fn bytes_are_counted_by_purpose() {
+    let fleet = Net::Flat.fleet(2);
+    let (from, to) = (&fleet.peers[0], &fleet.peers[1]);
+    for (purpose, size) in Purpose::ALL.into_iter().zip([1_000, 2_000, 4_000]) {
+        let bytes = vec![size as u8; size];
+        from.overlay
+            .send(to.id(), purpose, bytes.clone().into())
+            .unwrap();
+        fleet.gets(1, 0, &bytes);
+    }
+    let (sent, received) = (from.overlay.statistics(), to.overlay.statistics());
+    for (sent, received, size) in [
+        (sent.urls, received.urls, 1_000),
+        (sent.content, received.content, 2_000),
+        (sent.handover, received.handover, 4_000),
+    ] {
+        assert_eq!(sent.bytes_sent, received.bytes_received);
+        assert!((size..size + 500).contains(&sent.bytes_sent), "{sent:?}");
+    }
+    assert!(sent.membership.bytes_sent > 0);
+    let by_purpose = sent.membership.bytes_sent + 7_000;
+    assert!(sent.socket_bytes_sent > by_purpose, "{sent:?}");
+}
+
 #[test]
 fn a_broadcast_passes_between_peers_that_are_no_neighbours() {
     // Two ends that only the one in the middle has links to.
@@ -234,7 +289,9 @@ fn a_broadcast_passes_between_peers_that_are_no_neighbours() {
     });
     eventually("the far end hears it", || {
         let sender = &fleet.peers[1].overlay;
-        sender.hand_on(1, None, Arc::new([3, 3])).unwrap();
+        sender
+            .hand_on(1, None, Purpose::Urls, Arc::new([3, 3]))
+            .unwrap();
         let until = Instant::now() + Duration::from_millis(300);
         while Instant::now() < until {
             // The one in the middle judges; its verdict lets the message pass.
@@ -259,7 +316,9 @@ fn what_the_crawler_rejects_travels_no_further_and_its_author_is_blamed() {
     let (judge, author) = (&fleet.peers[0], &fleet.peers[1]);
     let mut rejected = 0;
     eventually("the author is an offender", || {
-        let _busy = author.overlay.hand_on(1, None, Arc::new([rejected as u8]));
+        let _busy = author
+            .overlay
+            .hand_on(1, None, Purpose::Urls, Arc::new([rejected as u8]));
         let until = Instant::now() + Duration::from_millis(20);
         while Instant::now() < until {
             if let Ok(Event::Message { id, .. }) = judge.overlay.events().try_recv() {

@@ -3,11 +3,10 @@
 use libp2p::request_response::ResponseChannel;
 
 use super::super::frame::Response;
-use super::super::shared::Use;
 use super::packets::{MESSAGE_LIFE_MS, Origin, Packet};
 use super::{Control, Node};
-use crate::envelope::{Envelope, Purpose};
-use crate::{Event, PeerId, Replier};
+use crate::envelope::{Envelope, Errand};
+use crate::{Event, PeerId, Purpose, Replier};
 
 /// Questions of others that may wait for the crawler.
 const MOST_QUESTIONS: usize = 1_024;
@@ -15,6 +14,7 @@ const MOST_QUESTIONS: usize = 1_024;
 /// A question that the crawler has not answered yet.
 pub struct Question {
     asker: PeerId,
+    purpose: Purpose,
     sequence: u64,
     channel: ResponseChannel<Response>,
     until_ms: u64,
@@ -24,13 +24,13 @@ impl Node {
     /// A packet has arrived.
     pub(super) fn arrive(&mut self, packet: Packet) {
         let envelope = packet.envelope;
-        if envelope.purpose != Purpose::Ask {
+        let Errand::Ask(purpose) = envelope.errand else {
             let _counted = self.deliver(&envelope, None);
             if let Origin::Mine { to, .. } = packet.origin {
                 self.shared.arrived(to);
             }
             return;
-        }
+        };
         let replier = match packet.origin {
             // A question to oneself.
             Origin::Mine { to, question } => {
@@ -41,6 +41,7 @@ impl Node {
                 let id = self.next_id();
                 let question = Question {
                     asker: envelope.author,
+                    purpose,
                     sequence: envelope.sequence,
                     channel,
                     until_ms: self.now_ms() + u64::from(packet.deadline_ms),
@@ -80,11 +81,15 @@ impl Node {
         }
         let body = [&question.sequence.to_be_bytes(), bytes].concat();
         let (now, to) = (self.now(), Some(question.asker));
-        let sealed = self
-            .sealer
-            .seal(Purpose::Answer, to, &body, now, MESSAGE_LIFE_MS);
+        let sealed = self.sealer.seal(
+            Errand::Answer(question.purpose),
+            to,
+            &body,
+            now,
+            MESSAGE_LIFE_MS,
+        );
         if let Some((_, envelope)) = sealed {
-            self.count_sent(Use::Requests, 1, envelope.len());
+            self.count_sent(question.purpose.into(), 1, envelope.len());
             self.respond(question.channel, Response::Answer(envelope.to_vec()));
         }
     }
@@ -96,10 +101,10 @@ impl Node {
         from: PeerId,
         sequence: Option<u64>,
     ) -> Option<Vec<u8>> {
-        self.shared.counters.received(Use::Requests, bytes.len());
-        let limit = self.options.limits.message_bytes;
+        let (limit, size) = (self.options.limits.message_bytes, bytes.len());
         let envelope = Envelope::open(bytes.into(), self.network, limit, self.now()).ok()?;
-        let is_right = envelope.purpose == Purpose::Answer
+        self.shared.counters.received(envelope.errand.into(), size);
+        let is_right = matches!(envelope.errand, Errand::Answer(_))
             && envelope.author == from
             && envelope.to == Some(self.me);
         let (asked, body) = envelope.body().split_at_checked(8)?;

@@ -11,16 +11,18 @@ use libp2p::gossipsub::{self, MessageAcceptance};
 
 use super::super::shared::Use;
 use super::Node;
-use crate::envelope::{Envelope, Fault, Purpose};
+use crate::envelope::{Envelope, Errand, Fault};
 use crate::membership::News;
 use crate::offenders::Offence;
-use crate::topology::supernodes_of;
-use crate::{MessageId, PeerId, Verdict, identity};
+use crate::topology::{Kind, supernodes_of};
+use crate::{MessageId, PeerId, Purpose, Verdict, identity};
 
 /// How long a verdict is waited for.
 const VERDICT_MS: u64 = 4_000;
 /// Messages that wait for a verdict.
 const MOST_PENDING: usize = 4_096;
+/// With fewer neighbours in the mesh, and more of them outside, it has not formed yet.
+const THIN_MESH: usize = 3;
 /// How long a broadcast is valid.
 const BROADCAST_LIFE_MS: u64 = 60_000;
 
@@ -39,6 +41,11 @@ pub enum Onward {
         id: gossipsub::MessageId,
         /// The neighbour that it came from.
         source: Libp2pPeerId,
+        /// The envelope.
+        bytes: Arc<[u8]>,
+    },
+    /// It came from a neighbour before the mesh had formed: to the leaves.
+    ToLeaves {
         /// The envelope.
         bytes: Arc<[u8]>,
     },
@@ -82,22 +89,49 @@ impl Node {
         }
     }
 
+    /// The neighbours that are in the mesh, or will be.
+    fn mesh_neighbours(&self) -> Vec<PeerId> {
+        match self.kind {
+            Kind::Flat => self.links.clone(),
+            Kind::Supernode => supernodes_of(&self.links, &self.membership),
+        }
+    }
+
+    /// Whether broadcasts get through. The mesh takes a heartbeat or two to form.
+    pub(super) fn has_mesh(&self) -> bool {
+        let topic = self.topic.hash();
+        let in_mesh = self.swarm.behaviour().mesh.mesh_peers(&topic).count();
+        in_mesh > 0 && in_mesh >= self.mesh_neighbours().len().min(THIN_MESH)
+    }
+
+    /// Spreads a broadcast of this peer or of a leaf. Until there is a mesh, each
+    /// neighbour gets a copy of its own.
+    fn spread_broadcast(&mut self, bytes: &Arc<[u8]>, of: Use) {
+        if self.has_mesh() {
+            return self.publish(bytes, of);
+        }
+        for neighbour in self.mesh_neighbours() {
+            self.pass_copy(neighbour, bytes, of);
+        }
+    }
+
     /// Hands bytes on to all.
-    pub(super) fn broadcast(&mut self, bytes: &[u8]) {
+    pub(super) fn broadcast(&mut self, purpose: Purpose, bytes: &[u8]) {
         let now = self.now();
+        let (errand, of) = (Errand::HandOn(purpose), Use::from(purpose));
         let sealed = self
             .sealer
-            .seal(Purpose::HandOn, None, bytes, now, BROADCAST_LIFE_MS);
+            .seal(errand, None, bytes, now, BROADCAST_LIFE_MS);
         let Some((sequence, bytes)) = sealed else {
             return;
         };
         // It may come back to us.
         self.replay.is_new(self.me, sequence);
         if self.is_in_mesh() {
-            self.publish(&bytes, Use::HandedOn);
-            self.pass_to_leaves(&bytes, None, Use::HandedOn);
+            self.spread_broadcast(&bytes, of);
+            self.pass_to_leaves(&bytes, None, of);
         } else if let Some(&supernode) = supernodes_of(&self.links, &self.membership).first() {
-            self.pass_copy(supernode, &bytes, Use::HandedOn);
+            self.pass_copy(supernode, &bytes, of);
         } else {
             self.shared.counters.dropped(1);
         }
@@ -106,11 +140,12 @@ impl Node {
     /// Takes in a broadcast that came over a link; tells whether there was room.
     pub(super) fn take_broadcast(&mut self, from: PeerId, envelope: &Envelope) -> bool {
         let is_from_leaf = self.is_in_mesh() && self.leaves().any(|leaf| leaf == from);
-        let onward = is_from_leaf.then(|| Onward::FromLeaf {
-            leaf: from,
-            bytes: envelope.bytes.clone(),
-        });
-        self.deliver(envelope, onward)
+        let bytes = envelope.bytes.clone();
+        let onward = match is_from_leaf {
+            true => Onward::FromLeaf { leaf: from, bytes },
+            false => Onward::ToLeaves { bytes },
+        };
+        self.deliver(envelope, Some(onward))
     }
 
     fn pass_to_leaves(&mut self, bytes: &Arc<[u8]>, except: Option<PeerId>, of: Use) {
@@ -178,7 +213,7 @@ impl Node {
     ) -> Result<Option<Verdict>, Fault> {
         let limit = self.options.limits.message_bytes;
         let envelope = Envelope::open(bytes.clone(), self.network, limit, self.now())?;
-        if matches!(envelope.purpose, Purpose::Lease | Purpose::Suspicion) {
+        if matches!(envelope.errand, Errand::Lease | Errand::Suspicion) {
             self.shared.counters.received(Use::Membership, bytes.len());
             let (_, news) = self.take_record(bytes.clone())?;
             if news == News::Nothing {
@@ -187,10 +222,13 @@ impl Node {
             self.keep_for_leaves(bytes);
             return Ok(Some(Verdict::Accept));
         }
-        if envelope.purpose != Purpose::HandOn || envelope.to.is_some() {
+        let Errand::HandOn(purpose) = envelope.errand else {
+            return Err(Fault::Undecodable);
+        };
+        if envelope.to.is_some() {
             return Err(Fault::Undecodable);
         }
-        self.shared.counters.received(Use::HandedOn, bytes.len());
+        self.shared.counters.received(purpose.into(), bytes.len());
         // Leases are welcome from whoever is connected; messages need a link.
         let is_member = self.membership.lease(envelope.author).is_some();
         if !is_member || envelope.author == self.me || !self.links.contains(&from) {
@@ -242,8 +280,11 @@ impl Node {
                 }
             }
             Some(Onward::FromLeaf { leaf, bytes }) if is_accepted => {
-                self.publish(&bytes, Use::Carried);
+                self.spread_broadcast(&bytes, Use::Carried);
                 self.pass_to_leaves(&bytes, Some(leaf), Use::Carried);
+            }
+            Some(Onward::ToLeaves { bytes }) if is_accepted => {
+                self.pass_to_leaves(&bytes, Some(pending.author), Use::Carried);
             }
             _ => {}
         }

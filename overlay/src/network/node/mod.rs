@@ -5,6 +5,7 @@
 //! them causes is done before the next is looked at.
 //!
 //! - [`starting`]: everything before the first event
+//! - [`keeping`]: what is kept on disk from run to run
 //! - [`linking`]: connections become links after a handshake; links are made and given up
 //! - [`records`]: leases and suspicions, and how they spread
 //! - [`packets`]: messages to one peer, hop by hop
@@ -13,13 +14,13 @@
 
 mod answers;
 mod gossip;
+mod keeping;
 mod linking;
 mod packets;
 mod records;
 mod starting;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -30,6 +31,7 @@ use libp2p::request_response::{self, OutboundRequestId};
 use libp2p::swarm::{ConnectionId, SwarmEvent};
 use libp2p::{Multiaddr, Swarm, mdns, ping};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::event_queue::EventQueue;
@@ -47,7 +49,7 @@ use crate::membership::Membership;
 use crate::offenders::{Offence, Offenders};
 use crate::replay::ReplayWindow;
 use crate::topology::Kind;
-use crate::{Event, MessageId, PeerId, Replier, Role, Verdict, identity};
+use crate::{Event, MessageId, PeerId, Purpose, Replier, Role, Verdict, identity};
 
 use answers::Question;
 use gossip::Pending;
@@ -58,8 +60,6 @@ use packets::{Outbound, Waiting};
 const TICK: Duration = Duration::from_millis(200);
 /// How long a farewell may take.
 const FAREWELL: Duration = Duration::from_millis(500);
-/// How often the host cache is written.
-const SAVE_MS: u64 = 60_000;
 
 /// A message that the handle wants to be sent.
 pub enum Command {
@@ -67,6 +67,8 @@ pub enum Command {
     HandOn {
         /// Whom it is for, as far as known.
         owner: Option<PeerId>,
+        /// What it is about.
+        purpose: Purpose,
         /// What it says.
         bytes: Arc<[u8]>,
     },
@@ -74,6 +76,8 @@ pub enum Command {
     Send {
         /// Whom it is for.
         to: PeerId,
+        /// What it is about.
+        purpose: Purpose,
         /// What it says.
         bytes: Arc<[u8]>,
     },
@@ -81,6 +85,8 @@ pub enum Command {
     Ask {
         /// Whom it is for.
         to: PeerId,
+        /// What it is about.
+        purpose: Purpose,
         /// What it asks.
         bytes: Arc<[u8]>,
         /// How long the answer is waited for.
@@ -154,7 +160,10 @@ pub struct Node {
     for_leaves: Vec<Arc<[u8]>>,
     exchanged_ms: u64,
     mended_ms: u64,
-    saved_ms: u64,
+    /// When the files are written next.
+    save_due_ms: u64,
+    /// The writing that is under way.
+    writing: Option<JoinHandle<()>>,
     /// An event about members that found no room.
     has_unsaid_members: bool,
 
@@ -194,7 +203,7 @@ impl Node {
         }
         if !self.shared.is_aborted.load(Relaxed) {
             self.say_farewell().await;
-            self.save_hosts();
+            self.save_last().await;
         }
         self.shared.has_left.store(true, Relaxed);
     }
@@ -309,10 +318,7 @@ impl Node {
         if self.has_unsaid_members {
             self.say_members();
         }
-        if self.now_ms() >= self.saved_ms + SAVE_MS {
-            self.saved_ms = self.now_ms();
-            self.save_hosts();
-        }
+        self.tick_files();
     }
 
     fn now(&self) -> Now {
@@ -360,6 +366,7 @@ impl Node {
                 self.swarm.behaviour_mut().blocked.block_peer(peer);
             }
             self.shared.set_offenders(self.offenders.list(now_ms));
+            self.save_soon();
         }
     }
 
@@ -378,22 +385,6 @@ impl Node {
         let me = *self.swarm.local_peer_id();
         let addresses = self.swarm.listeners().map(|a| format!("{a}/p2p/{me}"));
         self.shared.set_listening(addresses.collect());
-    }
-
-    /// A torn file costs addresses, not the start: it is written beside and renamed.
-    fn save_hosts(&self) {
-        let Some(path) = &self.options.host_cache else {
-            return;
-        };
-        let text = self.hosts.to_text();
-        if text.is_empty() {
-            return;
-        }
-        let beside = path.with_extension("new");
-        let written = fs::write(&beside, text).and_then(|()| fs::rename(&beside, path));
-        if let Err(error) = written {
-            tracing::warn!("cannot write {}: {error}", path.display());
-        }
     }
 
     fn count_sent(&mut self, of: Use, copies: usize, bytes: usize) {

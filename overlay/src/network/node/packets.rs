@@ -16,7 +16,7 @@ use super::super::shared::Use;
 use super::super::transport::LONGEST_REQUEST;
 use super::gossip::Onward;
 use super::{Command, Node};
-use crate::envelope::{Envelope, Fault, Purpose};
+use crate::envelope::{Envelope, Errand, Fault};
 use crate::offenders::Offence;
 use crate::routing::{self, Crossroads, Hop, MOST_HOPS};
 use crate::topology::Kind;
@@ -93,50 +93,47 @@ pub struct Waiting {
     packet: Packet,
 }
 
-fn use_of(purpose: Purpose) -> Use {
-    match purpose {
-        Purpose::Lease | Purpose::Suspicion => Use::Membership,
-        Purpose::HandOn => Use::HandedOn,
-        Purpose::Send => Use::Sent,
-        Purpose::Ask | Purpose::Answer => Use::Requests,
-    }
-}
-
 impl Node {
     pub(super) fn on_command(&mut self, command: Command) {
         let now = self.now();
         match command {
-            Command::HandOn { owner, bytes } => {
-                let is_routed = owner.is_some() && self.kind == Kind::Supernode;
+            Command::HandOn {
+                owner,
+                purpose,
+                bytes,
+            } => {
+                // Before there is a mesh, what is broadcast would be lost.
+                let is_routed = self.kind == Kind::Supernode || !self.has_mesh();
                 let to = owner.unwrap_or(self.me);
                 if !self.upload.takes(bytes.len(), now.since_start_ms) {
                     self.lose(Origin::Mine { to, question: None });
                 } else if let (true, Some(to)) = (is_routed, owner) {
-                    self.set_out(Purpose::HandOn, to, &bytes, Duration::ZERO, None);
+                    self.set_out(Errand::HandOn(purpose), to, &bytes, Duration::ZERO, None);
                 } else {
-                    self.broadcast(&bytes);
+                    self.broadcast(purpose, &bytes);
                     self.shared.arrived(to);
                 }
             }
-            Command::Send { to, bytes } => {
+            Command::Send { to, purpose, bytes } => {
                 if self.upload.takes(bytes.len(), now.since_start_ms) {
-                    self.set_out(Purpose::Send, to, &bytes, Duration::ZERO, None);
+                    self.set_out(Errand::Send(purpose), to, &bytes, Duration::ZERO, None);
                 } else {
                     self.lose(Origin::Mine { to, question: None });
                 }
             }
             Command::Ask {
                 to,
+                purpose,
                 bytes,
                 deadline,
                 replier,
-            } => self.set_out(Purpose::Ask, to, &bytes, deadline, Some(replier)),
+            } => self.set_out(Errand::Ask(purpose), to, &bytes, deadline, Some(replier)),
         }
     }
 
     fn set_out(
         &mut self,
-        purpose: Purpose,
+        errand: Errand,
         to: PeerId,
         bytes: &[u8],
         deadline: Duration,
@@ -145,12 +142,12 @@ impl Node {
         let now = self.now();
         let sealed = self
             .sealer
-            .seal(purpose, Some(to), bytes, now, MESSAGE_LIFE_MS);
+            .seal(errand, Some(to), bytes, now, MESSAGE_LIFE_MS);
         let Some((sequence, bytes)) = sealed else {
             return self.lose(Origin::Mine { to, question: None });
         };
         let envelope = Envelope {
-            purpose,
+            errand,
             author: self.me,
             to: Some(to),
             sequence,
@@ -230,7 +227,7 @@ impl Node {
         };
         let is_mine = envelope.to.is_none_or(|to| to == self.me);
         let of = if is_mine {
-            use_of(envelope.purpose)
+            envelope.errand.into()
         } else {
             Use::Carried
         };
@@ -239,23 +236,23 @@ impl Node {
             // A stranger's words, or those of one who has just left.
             return self.respond(channel, Response::Busy);
         }
-        match envelope.purpose {
-            Purpose::Ask => self.carry(Packet {
+        match envelope.errand {
+            Errand::Ask(_) => self.carry(Packet {
                 envelope,
                 hops,
                 deadline_ms,
                 from: Some(from),
                 origin: Origin::Theirs(channel),
             }),
-            Purpose::HandOn if envelope.to.is_none() => {
+            Errand::HandOn(_) if envelope.to.is_none() => {
                 let is_delivered = self.take_broadcast(from, &envelope);
                 self.respond_taken(channel, is_delivered);
             }
-            Purpose::HandOn | Purpose::Send if is_mine => {
+            Errand::HandOn(_) | Errand::Send(_) if is_mine => {
                 let is_delivered = self.deliver(&envelope, None);
                 self.respond_taken(channel, is_delivered);
             }
-            Purpose::HandOn | Purpose::Send => {
+            Errand::HandOn(_) | Errand::Send(_) => {
                 self.respond(channel, Response::Done);
                 self.carry(Packet {
                     envelope,
@@ -265,7 +262,7 @@ impl Node {
                     origin: Origin::Nobody,
                 });
             }
-            Purpose::Lease | Purpose::Suspicion | Purpose::Answer => {
+            Errand::Lease | Errand::Suspicion | Errand::Answer(_) => {
                 self.blame(from, Offence::Frame);
                 self.respond(channel, Response::Busy);
             }
@@ -332,7 +329,7 @@ impl Node {
         }
         let is_mine = envelope.author == self.me;
         let of = if is_mine {
-            use_of(envelope.purpose)
+            envelope.errand.into()
         } else {
             Use::Carried
         };

@@ -12,7 +12,7 @@ use super::super::shared::Use;
 use super::Node;
 use super::packets::Outbound;
 use crate::election::{Ability, Candidate, Electorate};
-use crate::envelope::{Envelope, Fault, Purpose};
+use crate::envelope::{Envelope, Errand, Fault};
 use crate::lease::{FACTS_BYTES, Lease, MOST_ADDRESSES, Suspicion};
 use crate::membership::News;
 use crate::offenders::Offence;
@@ -140,7 +140,7 @@ impl Node {
         let now = self.now();
         let life_ms = LEASE_RENEWALS * self.membership.renewal_ms();
         let body = lease.encode();
-        let sealed = self.sealer.seal(Purpose::Lease, None, &body, now, life_ms);
+        let sealed = self.sealer.seal(Errand::Lease, None, &body, now, life_ms);
         let (sequence, bytes) = sealed?;
         let version = crate::lease::Version {
             incarnation: self.incarnation,
@@ -187,7 +187,7 @@ impl Node {
         let (now, body) = (self.now(), suspicion.encode());
         let sealed = self
             .sealer
-            .seal(Purpose::Suspicion, None, &body, now, SUSPICION_LIFE_MS);
+            .seal(Errand::Suspicion, None, &body, now, SUSPICION_LIFE_MS);
         if let Some((_, bytes)) = sealed {
             self.spread(&bytes, None, false);
         }

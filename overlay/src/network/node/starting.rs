@@ -1,9 +1,9 @@
 //! Everything before the first event: sockets that listen, and empty state.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::{fs, io};
 
 use crossbeam_channel::Sender;
 use futures::StreamExt;
@@ -18,17 +18,18 @@ use super::super::options::{Options, StartError};
 use super::super::shared::Shared;
 use super::super::traffic_limit::TrafficLimit;
 use super::super::transport;
+use super::keeping::{self, SAVE_MS};
 use super::{Control, Node};
 use crate::back_off::BackOff;
 use crate::clock::Clock;
 use crate::election::Election;
 use crate::envelope::{NetworkTag, Sealer};
-use crate::host_cache::{HostCache, MOST_FILE_BYTES};
+use crate::host_cache::HostCache;
 use crate::membership::Membership;
 use crate::offenders::Offenders;
 use crate::replay::ReplayWindow;
 use crate::topology::Kind;
-use crate::{Event, addresses};
+use crate::{Event, addresses, identity};
 
 fn multiaddresses(texts: &[String]) -> Result<Vec<Multiaddr>, StartError> {
     let parse = |text: &String| {
@@ -63,14 +64,8 @@ impl Node {
         let mut random = [0; 8];
         random.copy_from_slice(&seed.as_bytes()[..8]);
         let sealer = Sealer::new(keypair, network, now).ok_or(StartError::BadSecret)?;
-        let hosts = options
-            .host_cache
-            .as_ref()
-            .map_or_else(HostCache::default, |path| {
-                let is_small = fs::metadata(path).is_ok_and(|data| data.len() <= MOST_FILE_BYTES);
-                let text = is_small.then(|| fs::read_to_string(path).ok()).flatten();
-                HostCache::parse(&text.unwrap_or_default())
-            });
+        let hosts = HostCache::parse(&keeping::read(options.host_cache.as_ref()));
+        let offenders = Offenders::parse(&keeping::read(options.offenders.as_ref()), now);
         let mut node = Self {
             kind,
             agreement,
@@ -86,7 +81,7 @@ impl Node {
             sealer,
             membership: Membership::new(options.timing),
             replay: ReplayWindow::default(),
-            offenders: Offenders::default(),
+            offenders,
             election: Election::new(options.patience),
             upload: TrafficLimit::new(options.limits.upload_bytes_per_sec),
             links: Vec::new(),
@@ -107,7 +102,8 @@ impl Node {
             for_leaves: Vec::new(),
             exchanged_ms: 0,
             mended_ms: 0,
-            saved_ms: 0,
+            save_due_ms: SAVE_MS,
+            writing: None,
             has_unsaid_members: false,
             outbound: HashMap::new(),
             outbound_bytes: 0,
@@ -118,6 +114,13 @@ impl Node {
             gossip_count: 0,
             options,
         };
+        for peer in node.offenders.list(now.since_start_ms) {
+            if let Some(peer) = identity::to_libp2p(peer) {
+                node.swarm.behaviour_mut().blocked.block_peer(peer);
+            }
+        }
+        let offenders = node.offenders.list(now.since_start_ms);
+        node.shared.set_offenders(offenders);
         node.listen(listen).await?;
         if node.kind == Kind::Flat {
             node.join_mesh();
