@@ -280,9 +280,9 @@ impl Desk {
     /// Where a new join file would be written.
     pub fn join_file_path(&self) -> String {
         let folders = directories::UserDirs::new();
-        let folder = folders.and_then(|folders| {
-            let documents = folders.document_dir().map(Path::to_owned);
-            Some(documents.unwrap_or_else(|| folders.home_dir().to_owned()))
+        let folder = folders.map(|folders| {
+            let documents = folders.document_dir();
+            documents.unwrap_or(folders.home_dir()).to_owned()
         });
         let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_');
         let name = self.config.overlay.network.chars();

@@ -47,7 +47,7 @@ pub enum Crew {
     /// The demo.
     Demo {
         /// Its peers.
-        fleet: Fleet,
+        fleet: Box<Fleet>,
         /// Its web.
         web: Arc<Web>,
     },
@@ -130,6 +130,7 @@ impl Crew {
             engine.activity().watch(true);
         }
         fleet.begin(definition).map_err(|why| why.to_string())?;
+        let fleet = Box::new(fleet);
         Ok(Self::Demo { fleet, web })
     }
 
