@@ -511,6 +511,11 @@ impl CrawlJobs {
         }
     }
 
+    /// Whether no more leases begin.
+    pub fn is_closed(&self) -> bool {
+        self.ready.lock().is_closed
+    }
+
     /// No more leases: idle downloaders end.
     pub fn close(&self) {
         self.ready.lock().is_closed = true;

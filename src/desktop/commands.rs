@@ -255,7 +255,13 @@ impl Desk {
             blocked.push(host.to_owned());
         }
         self.set_key("crawl.blocked_sites", list(&blocked));
-        self.apply_blocked_sites();
+        let done = self.engine().map(|engine| match is_blocked {
+            true => engine.block(host),
+            false => engine.unblock(host),
+        });
+        if let Some(Err(why)) = done {
+            self.fail(format!("{host}: {why}"));
+        }
     }
 
     fn add_peer(&mut self, address: &str) {
@@ -274,9 +280,9 @@ impl Desk {
     /// Where a new join file would be written.
     pub fn join_file_path(&self) -> String {
         let folders = directories::UserDirs::new();
-        let folder = folders.and_then(|folders| {
-            let documents = folders.document_dir().map(Path::to_owned);
-            Some(documents.unwrap_or_else(|| folders.home_dir().to_owned()))
+        let folder = folders.map(|folders| {
+            let documents = folders.document_dir();
+            documents.unwrap_or(folders.home_dir()).to_owned()
         });
         let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_');
         let name = self.config.overlay.network.chars();
@@ -358,11 +364,6 @@ impl Desk {
                 Err(why) => Err(format!("The archive could not be moved: {why}")),
             })
         });
-    }
-
-    /// Has the running engine follow the block list.
-    fn apply_blocked_sites(&mut self) {
-        self.start_again();
     }
 
     /// Calls a peer.

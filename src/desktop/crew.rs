@@ -47,7 +47,7 @@ pub enum Crew {
     /// The demo.
     Demo {
         /// Its peers.
-        fleet: Fleet,
+        fleet: Box<Fleet>,
         /// Its web.
         web: Arc<Web>,
     },
@@ -130,6 +130,7 @@ impl Crew {
             engine.activity().watch(true);
         }
         fleet.begin(definition).map_err(|why| why.to_string())?;
+        let fleet = Box::new(fleet);
         Ok(Self::Demo { fleet, web })
     }
 
@@ -138,6 +139,14 @@ impl Crew {
         match self {
             Self::Peer(engine) => Some(engine),
             Self::Demo { fleet, .. } => fleet.engines().first(),
+        }
+    }
+
+    /// Where the demo's crawl begins.
+    pub fn demo_seeds(&self) -> Option<Vec<String>> {
+        match self {
+            Self::Peer(_) => None,
+            Self::Demo { web, .. } => Some(web.seeds()),
         }
     }
 

@@ -145,9 +145,9 @@ impl JoinFile {
             },
             seeds: theirs.crawl.seeds.clone(),
             scope: match theirs.crawl.scope {
-                Scope::Host => "Only the web sites above",
-                Scope::Domain => "The web sites above and others of the same name",
-                Scope::Any => "Anywhere that links lead",
+                Scope::Host => "only on these web sites",
+                Scope::Domain => "on these web sites and others of the same name",
+                Scope::Any => "anywhere that links lead",
             }
             .to_owned(),
             peers: theirs.overlay.bootstrap.clone(),

@@ -83,8 +83,9 @@ pub fn peers(engine: Option<&Engine>, request: &TableRequest<PeerColumn>) -> Vie
         role: role(member.role),
         share: share(engine, member.id),
         rtt_ms: None,
-        download_bytes: 0,
-        upload_bytes: 0,
+        // The overlay counts by purpose and not by peer.
+        download_bytes: None,
+        upload_bytes: None,
         version: String::new(),
     });
     let mut rows: Vec<PeerRow> = rows.filter(|row| row.id.contains(&search)).collect();

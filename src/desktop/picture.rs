@@ -14,6 +14,7 @@ use peercrawl_ui::model::{
     ResultRow, RunState, Sample, View,
 };
 
+use super::crew::Crew;
 use super::desk::Desk;
 use super::totals::Count;
 use super::{archive_view, network_view};
@@ -286,10 +287,12 @@ impl Desk {
     }
 
     fn crawl(&self) -> model::Crawl {
-        let crawl = &self.config.crawl;
+        let (crawl, crew) = (&self.config.crawl, self.state.engine.crew());
         model::Crawl {
             network_name: self.config.overlay.network.clone(),
-            seeds: crawl.seeds.clone(),
+            seeds: crew
+                .and_then(Crew::demo_seeds)
+                .unwrap_or_else(|| crawl.seeds.clone()),
             blocked_sites: crawl.blocked_sites.clone(),
             check: self.state.check.clone(),
             join_file_path: self.join_file_path(),
@@ -340,7 +343,9 @@ fn hosts(engine: &Engine, request: &TableRequest<HostColumn>, blocked: &[String]
         search: request.search.trim().to_lowercase(),
         sort_by: match request.sort_by {
             HostColumn::Host => SiteColumn::Host,
-            HostColumn::Waiting | HostColumn::InMemory | HostColumn::Dropped => SiteColumn::Waiting,
+            HostColumn::Waiting => SiteColumn::Waiting,
+            HostColumn::InMemory => SiteColumn::InMemory,
+            HostColumn::Dropped => SiteColumn::Dropped,
             HostColumn::OnDisk => SiteColumn::OnDisk,
             HostColumn::Next => SiteColumn::Next,
             HostColumn::Delay => SiteColumn::Delay,
@@ -381,6 +386,6 @@ fn host_row(row: SiteRow, blocked: &[String]) -> HostRow {
         .to_owned(),
         fetched: row.fetched,
         errors: row.errors,
-        dropped: 0,
+        dropped: row.dropped,
     }
 }

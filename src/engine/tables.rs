@@ -19,11 +19,13 @@ use crate::crawl_jobs::{Phase, SiteCell, SiteState};
 pub enum SiteColumn {
     Host,
     Waiting,
+    InMemory,
     OnDisk,
     Next,
     Delay,
     Fetched,
     Errors,
+    Dropped,
 }
 
 /// Which sites are wanted, and in which order.
@@ -75,6 +77,8 @@ pub struct SiteRow {
     pub fetched: u64,
     /// Fetches that failed.
     pub errors: u64,
+    /// URLs that were turned away since the start, because too many waited.
+    pub dropped: u64,
 }
 
 /// Some rows of the table of sites.
@@ -153,11 +157,13 @@ fn key(state: &SiteState, column: SiteColumn) -> u64 {
     match column {
         SiteColumn::Host => 0,
         SiteColumn::Waiting => site.queued() as u64,
+        SiteColumn::InMemory => (site.queued() - site.on_disk()) as u64,
         SiteColumn::OnDisk => site.on_disk() as u64,
         SiteColumn::Next => next_ms(state).unwrap_or(0),
         SiteColumn::Delay => site.pace.delay_ms,
         SiteColumn::Fetched => site.counters.fetched,
         SiteColumn::Errors => site.counters.errors,
+        SiteColumn::Dropped => state.dropped,
     }
 }
 
@@ -184,6 +190,7 @@ fn row(state: &SiteState, usual_ms: u64) -> SiteRow {
         },
         fetched: site.counters.fetched,
         errors: site.counters.errors,
+        dropped: state.dropped,
     }
 }
 

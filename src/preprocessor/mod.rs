@@ -353,6 +353,7 @@ impl Preprocessor {
             && self.overflow.has_room(self.jobs.queued(), url.record.depth);
         if !has_room {
             self.counters.refused_overflow.add(1);
+            state.dropped += 1;
             return Admission::NoRoom;
         }
         site.seen.insert(url.fingerprint);
@@ -439,7 +440,11 @@ impl Preprocessor {
             return None;
         }
         state.is_freezing = true;
-        cell.wait_for_lease_end(&mut state);
+        if !cell.wait_for_lease_end(&mut state, || self.jobs.is_closed()) {
+            // The engine ends: it stays here, as it is.
+            state.is_freezing = false;
+            return None;
+        }
         drop(state);
         let is_whole = self.make_whole(&cell);
         let is_whole = is_whole.and_then(|()| self.jobs.bring_all(&cell));
@@ -715,5 +720,14 @@ mod tests {
         );
         assert_eq!(door.counters.error(kind).get(), 1);
         assert_eq!(door.jobs.outstanding.count(), 0);
+    }
+
+    #[test]
+    fn an_engine_that_ends_waits_for_no_name() {
+        let door = door(|_| {});
+        assert_eq!(door.knock("http://a.example/"), Admission::Queued);
+        // Nobody looks the name up any more: a handover that waited for that never ended.
+        door.jobs.close();
+        assert!(door.preprocessor.freeze("a.example").is_none());
     }
 }

@@ -379,6 +379,37 @@ fn seeds_are_checked_as_typed_and_added_while_it_runs() {
 }
 
 #[test]
+fn a_blocked_site_is_left_alone_at_once() {
+    let site = Site::start();
+    let seeds = vec![site.url.clone()];
+    let mut app = App::open(|opening| {
+        opening.settings.crawl.seeds = seeds;
+        opening.settings.politeness.private_delay_ms = 20;
+    });
+    app.send(Command::Begin {
+        settings: Vec::new(),
+        with: Begin::AsConfigured,
+    });
+    app.wait("crawling", |model| model.totals.ever.pages > 3);
+    app.send(Command::BlockSite("127.0.0.1".into()));
+    app.wait("on the list", |model| {
+        model.crawl.blocked_sites == ["127.0.0.1"]
+    });
+    app.wait("nothing waits for it", |model| {
+        model.rates.waiting_urls == 0
+    });
+    let model = app.wait("at rest", |model| model.rates.pages_per_s == 0.0);
+    let (requests, later) = (site.requests(), model.now_ms + 3_000);
+    app.wait("some seconds", |model| model.now_ms > later);
+    assert_eq!(site.requests(), requests);
+    app.send(Command::UnblockSite("127.0.0.1".into()));
+    app.wait("off the list", |model| model.crawl.blocked_sites.is_empty());
+    let config = app.config();
+    let _folder = app.quit();
+    assert!(read_config(&config).crawl.blocked_sites.is_empty());
+}
+
+#[test]
 fn the_demo_shows_its_first_peer_and_tells_when_it_is_over() {
     let mut app = App::open(|opening| {
         opening.data = None;
