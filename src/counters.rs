@@ -4,8 +4,10 @@
 //! [`Report`](crate::report::Report).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::activity::Activity;
 use crate::crawl::Trap;
 use crate::ledger::PageTotals;
 
@@ -46,11 +48,13 @@ pub enum ErrorKind {
     TooLarge,
     /// The answer broke off, or was no HTTP.
     Other,
+    /// A kind of content that is not wanted.
+    ContentType,
 }
 
 impl ErrorKind {
     /// All kinds with the names under which they are counted.
-    pub const ALL: [(Self, &'static str); 8] = [
+    pub const ALL: [(Self, &'static str); 9] = [
         (Self::Dns, "dns"),
         (Self::Connect, "connect"),
         (Self::Timeout, "timeout"),
@@ -59,7 +63,14 @@ impl ErrorKind {
         (Self::Http5xx, "http_5xx"),
         (Self::TooLarge, "too_large"),
         (Self::Other, "other"),
+        (Self::ContentType, "content_type"),
     ];
+
+    /// Whether it is told of even where it has not happened: scripts rely on these names.
+    /// What was added later shows when it has.
+    pub fn is_always_told(self) -> bool {
+        self != Self::ContentType
+    }
 
     /// The name under which it is counted.
     pub fn name(self) -> &'static str {
@@ -92,6 +103,8 @@ pub struct Counters {
     pub overflow_entered: Counter,
     /// Times that it was left again.
     pub overflow_left: Counter,
+    /// The latest of what is counted here, one by one.
+    pub activity: Arc<Activity>,
     traps: [Counter; Trap::ALL.len()],
     errors: [Counter; ErrorKind::ALL.len()],
 }

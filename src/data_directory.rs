@@ -1,6 +1,6 @@
 //! The data directory: where a peer keeps what must outlive it.
 //!
-//! One process at a time has it. It holds the peer's identity, the archive, and the state
+//! One process at a time has it. It holds the peer's identity, the archive, the receipts, and the state
 //! of what is being crawled: `state` for a peer that takes part in a network, and a state
 //! of its own for each crawl that was begun by `peercrawl crawl` and is not finished.
 
@@ -11,6 +11,7 @@ use crate::archive::{self, DiskLimit};
 use crate::config::{self, Settings, WhenFull};
 use crate::crawl::CrawlId;
 use crate::ledger::{KeepError, Kept};
+use crate::receipts;
 use crate::store::{DataFolder, StoreError};
 
 /// The state of a peer that takes part in a network.
@@ -65,6 +66,11 @@ impl DataDirectory {
     /// Where the archive's files are.
     pub fn archive(&self) -> PathBuf {
         self.folder.archive()
+    }
+
+    /// Where the receipts are.
+    pub fn receipts(&self) -> PathBuf {
+        self.path().join(receipts::FOLDER)
     }
 
     /// Opens the state of this name, and the archive if the settings want one.

@@ -10,9 +10,10 @@
 //!    the [`distribution`] whose it is. Another peer's? Then [`handing_on`] keeps it in
 //!    the outbox until its owner has stored it.
 //! 2. [`preprocessor`] (1) takes ours in: it finds the host's site, drops what the site
-//!    has seen ([`seen_urls`], 13), and turns away what there is no room for.
+//!    has seen ([`seen_urls`], 13), and turns away what is on the [`blocklist`] or what
+//!    there is no room for.
 //! 3. [`crawl_jobs`] (2) keeps it in its site's queue until the site's time has come,
-//!    which [`politeness`] decides. [`resolver`] has looked its name up, [`guard`] its
+//!    which [`politeness`] decides (and [`reputation`], if sites turn us away). [`resolver`] has looked its name up, [`guard`] its
 //!    address.
 //! 4. [`downloader`] (3) leases the site, has its [`robots`] rules, and fetches the
 //!    [`page`].
@@ -29,6 +30,8 @@
 //! Every queue and channel on this way is bounded, and pressure goes upstream. A URL is
 //! outstanding from step 2 to the end of step 6; a crawl is over when none is.
 //!
+//! Every request leaves one of the [`receipts`].
+//!
 //! Every step is told to the [`ledger`], which writes it down in order: first the page as
 //! WARC records ([`archive`]), then what became of its URL ([`store`]), both in the
 //! [`data_directory`]. Pull the plug, and it goes on from there.
@@ -38,11 +41,15 @@
 //!
 //! [`engine`] wires the blocks and runs their threads, [`config`] is what a user may
 //! change, [`counters`] and [`report`] tell what has been done, and [`demo`] is a web on
-//! this machine to try it all on. Peers are reached through the `Overlay` trait of the
-//! crate `peercrawl-overlay`, by [`message`]s; only [`joining`] knows which overlay it is, and [`rejoining`]
-//! brings back a peer that has left.
+//! this machine to try it all on. [`desktop`] connects the engine with the window of the
+//! crate `peercrawl-ui`, and [`activity`] tells it of single fetches. Peers are reached
+//! through the `Overlay` trait of the crate `peercrawl-overlay`, by [`message`]s; only
+//! [`joining`] knows which overlay it is, and [`rejoining`] brings back a peer that has
+//! left.
 
+pub mod activity;
 pub mod archive;
+pub mod blocklist;
 pub mod canonical;
 pub mod clock;
 pub mod conditions;
@@ -54,6 +61,7 @@ pub mod crawl;
 pub mod crawl_jobs;
 pub mod data_directory;
 pub mod demo;
+pub mod desktop;
 pub mod distribution;
 pub mod downloader;
 pub mod engine;
@@ -72,9 +80,11 @@ pub mod pending_queue;
 pub mod politeness;
 pub mod preprocessor;
 pub mod processing_queue;
+pub mod receipts;
 pub mod record;
 pub mod rejoining;
 pub mod report;
+pub mod reputation;
 pub mod resolver;
 pub mod robots;
 pub mod seen_content;

@@ -114,7 +114,9 @@ impl Report {
             retries: counters.retries.get(),
             errors: ErrorKind::ALL
                 .into_iter()
-                .map(|(kind, name)| (name, counters.error(kind).get()))
+                .map(|(kind, name)| (kind, name, counters.error(kind).get()))
+                .filter(|&(kind, _, count)| count > 0 || kind.is_always_told())
+                .map(|(_, name, count)| (name, count))
                 .collect(),
             memory: MemoryReport {
                 used_bytes: resident_bytes(),

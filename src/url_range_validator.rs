@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use crate::activity::How;
 use crate::counters::Counters;
 use crate::crawl::{Crawl, Unwanted};
 use crate::distribution::{Key, Owner};
@@ -101,6 +102,8 @@ impl UrlRangeValidator {
                 }
                 Err(Unwanted::Trap(trap)) => {
                     self.counters.trap(trap).add(1);
+                    let activity = &self.counters.activity;
+                    activity.turned_away(record.url.as_str(), How::Trap, trap.name());
                     None
                 }
             }

@@ -9,6 +9,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use libp2p::Multiaddr;
 use libp2p::multiaddr::Protocol;
 
+/// Reads an address that a person has typed, or says what is wrong with it.
+pub fn parse(text: &str) -> Result<Multiaddr, String> {
+    text.trim()
+        .parse()
+        .map_err(|error: libp2p::multiaddr::Error| error.to_string())
+}
+
 /// Whether an address from another peer may be dialled: a plain TCP or QUIC address,
 /// and public unless `allow_private`.
 pub fn may_dial(address: &Multiaddr, allow_private: bool) -> bool {
@@ -118,6 +125,53 @@ mod tests {
         ] {
             assert!(!allowed(address, false), "{address}");
             assert!(allowed(address, true), "{address}");
+        }
+    }
+
+    /// What a stranger may say of a volunteer's own network, in every wrapping, over both
+    /// transports and with a peer's name behind it.
+    #[test]
+    fn a_stranger_sends_nobody_home() {
+        let hosts = [
+            "ip4/0.1.2.3",
+            "ip4/10.255.255.255",
+            "ip4/100.127.255.255",
+            "ip4/127.255.255.254",
+            "ip4/169.254.0.1",
+            "ip4/172.16.0.1",
+            "ip4/172.31.255.255",
+            "ip4/192.0.0.1",
+            "ip4/192.0.2.1",
+            "ip4/198.18.0.1",
+            "ip4/198.19.255.255",
+            "ip4/198.51.100.1",
+            "ip4/203.0.113.1",
+            "ip4/239.255.255.250",
+            "ip4/240.0.0.1",
+            "ip4/255.255.255.255",
+            "ip6/::",
+            "ip6/::127.0.0.1",
+            "ip6/::ffff:127.0.0.1",
+            "ip6/::ffff:169.254.169.254",
+            "ip6/64:ff9b::7f00:1",
+            "ip6/64:ff9b:1::1",
+            "ip6/100::1",
+            "ip6/2001::1",
+            "ip6/2001:db8::1",
+            "ip6/2002:7f00:1::",
+            "ip6/2002:c0a8:101::1",
+            "ip6/fc00::1",
+            "ip6/fe80::1",
+            "ip6/fec0::1",
+            "ip6/ff02::1",
+        ];
+        let name = "p2p/12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA";
+        for host in hosts {
+            for way in ["tcp/4001", "udp/4001/quic-v1"] {
+                let address = format!("/{host}/{way}");
+                assert!(!allowed(&address, false), "{address}");
+                assert!(!allowed(&format!("{address}/{name}"), false), "{address}");
+            }
         }
     }
 

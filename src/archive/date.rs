@@ -21,7 +21,7 @@ fn civil(at_ms: Millis) -> [u64; 7] {
 
 /// `2026-11-16T04:36:26.000Z`: always with milliseconds, so that a revisit's reference
 /// to a date is letter for letter the date of the record that it refers to.
-pub(super) fn warc_date(at_ms: Millis) -> String {
+pub(crate) fn warc_date(at_ms: Millis) -> String {
     let [year, month, day, hour, minute, second, ms] = civil(at_ms);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
 }

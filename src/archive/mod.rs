@@ -17,7 +17,7 @@
 //! - `index` is the form of the index; `member` reads gzip members and records back
 //! - `read` lists and finds; `verify` checks everything
 
-mod date;
+pub(crate) mod date;
 mod digest;
 mod index;
 mod limit;

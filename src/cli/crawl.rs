@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use peercrawl::config::{Scope, Settings};
 use peercrawl::crawl::CrawlDefinition;
-use peercrawl::data_directory::crawl_state;
+use peercrawl::data_directory::{DataDirectory, crawl_state};
 use peercrawl::engine::Engine;
 use peercrawl::resolver::SystemNames;
 use peercrawl_overlay::PeerId;
@@ -62,9 +62,17 @@ impl Crawl {
             }
             None => (super::passing_secret()?, None),
         };
+        let receipts = directory.as_ref().map(DataDirectory::receipts);
         let overlay = Arc::new(MemoryNetwork::new().join(PeerId(secret)));
         let limits = super::limits(&settings, directory.as_ref())?;
-        let engine = super::start(settings, overlay, Arc::new(SystemNames), kept, limits)?;
+        let engine = super::start(
+            settings,
+            overlay,
+            Arc::new(SystemNames),
+            kept,
+            receipts,
+            limits,
+        )?;
         engine.begin(definition)?;
         let is_over = watch(&engine)?;
         let report = engine.shutdown();

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use peercrawl::config::OverlayChoice;
+use peercrawl::config::{self, OverlayChoice, Settings};
 use peercrawl::crawl::CrawlDefinition;
 use peercrawl::demo::fleet::Fleet;
 use peercrawl::demo::web::{Web, WebSpec};
+use peercrawl::desktop::{self, DemoSpec, Opening, Window, WindowError};
 use peercrawl::report::Report;
 use serde::Serialize;
 
@@ -17,6 +18,10 @@ use super::{SettingsArguments, log_from};
 
 /// Hosts of the built-in web for each peer, unless the user says otherwise.
 const HOSTS_PER_PEER: u32 = 50;
+
+/// What the peers of the demo may use while somebody watches in the window.
+const WINDOW_DOWNLOAD_KIB: u32 = 256;
+const WINDOW_UPLOAD_KIB: u32 = 64;
 
 /// The arguments.
 #[derive(Args)]
@@ -39,6 +44,9 @@ pub struct Demo {
     /// Show no window
     #[arg(long)]
     headless: bool,
+    /// The window's size in points, such as 900x600
+    #[arg(long, value_name = "WxH", value_parser = super::desktop::window_size, hide = true)]
+    window_size: Option<[f32; 2]>,
     /// Print the result as one JSON object
     #[arg(long)]
     json: bool,
@@ -59,16 +67,68 @@ struct DemoReport {
 impl Demo {
     /// Runs the demo.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        log_from("warn");
-        // The demo is the same on every machine: the user's own file has no part in it.
+        if !self.headless && !self.json {
+            if desktop::has_display() {
+                match self.show() {
+                    Ok(()) => return Ok(ExitCode::SUCCESS),
+                    Err(error) if error.is::<WindowError>() => {
+                        eprintln!("{error:#}: running headless.");
+                    }
+                    Err(error) => return Err(error),
+                }
+            } else {
+                eprintln!("There is no display to open a window on: running headless.");
+            }
+        }
+        self.run_headless()
+    }
+    /// The demo is the same on every machine: the user's own file has no part in it.
+    fn settings(&self) -> anyhow::Result<Settings> {
         let mut settings = self.settings.layers(None).read()?;
         settings.network.allow_private = true;
         settings.overlay.kind = self.overlay;
-        let hosts = self
-            .hosts
-            .unwrap_or(HOSTS_PER_PEER * u32::from(self.peers))
-            .min(self.pages / 3);
-        let web = Web::start(WebSpec::new(hosts, self.pages, self.seed));
+        Ok(settings)
+    }
+
+    fn hosts(&self) -> u32 {
+        let usual = HOSTS_PER_PEER * u32::from(self.peers);
+        self.hosts.unwrap_or(usual).min(self.pages / 3)
+    }
+
+    /// Shows the first peer in the window.
+    fn show(&self) -> anyhow::Result<()> {
+        let mut settings = self.settings()?;
+        // At full speed it would be over before anybody has seen anything: unless the
+        // user says otherwise, it keeps the limits that the first page proposes.
+        if settings.limits == config::Limits::default() {
+            settings.limits.download_kib = WINDOW_DOWNLOAD_KIB;
+            settings.limits.upload_kib = WINDOW_UPLOAD_KIB;
+        }
+        let opening = Opening {
+            settings,
+            config_file: None,
+            data: None,
+            join_file: None,
+            demo: Some(DemoSpec {
+                peers: self.peers,
+                hosts: self.hosts(),
+                pages: self.pages,
+                seed: self.seed,
+            }),
+            conditions: None,
+            log: super::desktop::watch_events(),
+        };
+        let window = Window {
+            size: self.window_size,
+            ..Window::default()
+        };
+        Ok(desktop::open(opening, window, super::stop_requests()?)?)
+    }
+
+    fn run_headless(self) -> anyhow::Result<ExitCode> {
+        log_from("warn");
+        let mut settings = self.settings()?;
+        let web = Web::start(WebSpec::new(self.hosts(), self.pages, self.seed));
         let web = Arc::new(web.context("cannot start the built-in web")?);
         let truth = web.truth();
         settings.crawl.seeds = web.seeds();

@@ -7,13 +7,13 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Subcommand;
+use peercrawl::blocklist::BlockList;
 use peercrawl::canonical::{CanonicalForm, CanonicalUrl};
 use peercrawl::config::Settings;
 use peercrawl::crawl::{CrawlDefinition, rules};
 use peercrawl::distribution::Key;
 use peercrawl::extractor::LinkScanner;
 use peercrawl::guard;
-use peercrawl::preprocessor::DomainClassifier;
 use peercrawl::robots::Robots;
 use url::Url;
 
@@ -123,7 +123,7 @@ fn refusal(url: &CanonicalUrl, settings: &Settings) -> Option<String> {
     if let Some(trap) = rules::url_trap(url, &bounds) {
         return Some(format!("it looks like a trap: {}", trap.name()));
     }
-    if DomainClassifier::new(0, &settings.crawl.blocked_sites).is_blocked(url.host()) {
+    if BlockList::new(&settings.crawl, 0).is_blocked(url.host()) {
         return Some("its host is on the block list".into());
     }
     let bare = url.host().trim_start_matches('[').trim_end_matches(']');

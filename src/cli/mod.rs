@@ -5,9 +5,11 @@
 //!
 //! - [`archive`]: what has been stored
 //! - [`crawl`]: one crawl on this machine alone
+//! - [`desktop`]: the window, or one peer without it where there is no display
 //! - [`data`]: the data directory
 //! - [`demo`]: everything on this machine, with a built-in web
 //! - [`inspect`]: what the crawler makes of a page, a robots.txt or a URL
+//! - [`receipts`]: the record of every request
 //! - [`run`]: one peer without a window
 //! - [`progress`]: the line that shows how it goes
 
@@ -15,13 +17,15 @@ mod archive;
 mod crawl;
 mod data;
 mod demo;
+mod desktop;
 mod inspect;
 mod progress;
+mod receipts;
 mod run;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
@@ -36,10 +40,17 @@ use peercrawl_overlay::Overlay;
 
 /// Donates bandwidth to a decentralised web crawl.
 #[derive(Parser)]
-#[command(version, about, max_term_width = 100)]
+#[command(
+    version,
+    about,
+    max_term_width = 100,
+    args_conflicts_with_subcommands = true
+)]
 pub struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
+    #[command(flatten)]
+    desktop: desktop::Desktop,
 }
 
 #[derive(Subcommand)]
@@ -55,10 +66,13 @@ enum Command {
     /// Show what the crawler makes of a page, a robots.txt or a URL
     #[command(subcommand)]
     Inspect(inspect::Inspect),
+    /// Show the record of every request
+    #[command(subcommand)]
+    Receipts(receipts::Receipts),
 }
 
 /// Where settings come from.
-#[derive(Args)]
+#[derive(Args, Default)]
 struct SettingsArguments {
     /// A config file, laid over the user's own
     #[arg(long, value_name = "FILE")]
@@ -96,10 +110,8 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Some(Command::Crawl(crawl)) => crawl.run(),
         Some(Command::Archive(archive)) => archive.run(),
         Some(Command::Inspect(inspect)) => inspect.run(),
-        None => {
-            eprintln!("This version has no window yet: running headless, as `peercrawl run` does.");
-            run::Run::default().run()
-        }
+        Some(Command::Receipts(receipts)) => receipts.run(),
+        None => arguments.desktop.run(),
     };
     result.unwrap_or_else(|error| {
         eprintln!("peercrawl: {error:#}");
@@ -122,12 +134,13 @@ fn limits(settings: &Settings, directory: Option<&DataDirectory>) -> anyhow::Res
     Ok(limits)
 }
 
-/// Starts an engine on an overlay.
+/// Starts an engine on an overlay; its receipts are kept in this folder, if any.
 fn start(
     settings: Settings,
     overlay: Arc<dyn Overlay>,
     names: Arc<dyn NameService>,
     kept: Option<Kept>,
+    receipts: Option<PathBuf>,
     limits: Arc<Limits>,
 ) -> anyhow::Result<Engine> {
     // Many connections at once need many files; a system that refuses says so when one
@@ -138,6 +151,7 @@ fn start(
         overlay,
         names,
         kept,
+        receipts,
         limits,
     };
     Ok(Engine::start(surroundings)?)
@@ -155,6 +169,11 @@ fn passing_secret() -> anyhow::Result<[u8; 32]> {
 /// Hears when the user or the system asks the program to stop. A second time, it stops
 /// at once.
 fn stop_requests() -> anyhow::Result<Receiver<()>> {
+    // A window that could not be opened has asked for it already.
+    static REQUESTS: OnceLock<Receiver<()>> = OnceLock::new();
+    if let Some(receiver) = REQUESTS.get() {
+        return Ok(receiver.clone());
+    }
     let (sender, receiver) = bounded(1);
     ctrlc::set_handler(move || {
         if sender.try_send(()).is_err() {
@@ -162,7 +181,7 @@ fn stop_requests() -> anyhow::Result<Receiver<()>> {
         }
     })
     .context("cannot listen for Ctrl-C")?;
-    Ok(receiver)
+    Ok(REQUESTS.get_or_init(|| receiver).clone())
 }
 
 /// Sends log lines to standard error: our own from `level` up and the libraries' from
@@ -171,9 +190,10 @@ fn log_from(level: &str) {
     let ours = format!("warn,peercrawl={level},peercrawl_overlay={level}");
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(ours));
-    tracing_subscriber::fmt()
+    let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_target(false)
-        .init();
+        .with_target(false);
+    // A window that could not be opened has begun a log already.
+    let _begun = lines.try_init();
 }

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use peercrawl::conditions::{Sources, Watcher};
-use peercrawl::config::Settings;
+use peercrawl::config::{Settings, UNPUBLISHED_BOT_PAGE};
 use peercrawl::crawl::CrawlDefinition;
-use peercrawl::data_directory::PEER_STATE;
+use peercrawl::data_directory::{DataDirectory, PEER_STATE};
 use peercrawl::engine::Ending;
 use peercrawl::joining;
 use peercrawl::limits::Limits;
@@ -36,25 +36,26 @@ pub struct Run {
     no_store: bool,
 }
 
-impl Default for Run {
-    fn default() -> Self {
+impl Run {
+    /// The same as `run` with these arguments.
+    pub fn with(settings: SettingsArguments, data: DataArguments) -> Self {
         Self {
-            settings: SettingsArguments {
-                config: None,
-                set: Vec::new(),
-                allow_private: false,
-            },
-            data: DataArguments::default(),
+            settings,
+            data,
             no_store: false,
         }
     }
-}
 
-impl Run {
     /// Runs a peer.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         super::log_from("info");
         let settings = self.settings.read()?;
+        if settings.politeness.bot_page == UNPUBLISHED_BOT_PAGE && !settings.network.allow_private {
+            tracing::warn!(
+                "servers cannot find out who asks: publish docs/bot.md and name its address \
+                 in politeness.bot_page"
+            );
+        }
         let definition = CrawlDefinition::from_settings(&settings.crawl);
         let directory = match self.no_store {
             true => None,
@@ -68,12 +69,13 @@ impl Run {
             }
             None => (super::passing_secret()?, None),
         };
+        let receipts = directory.as_ref().map(DataDirectory::receipts);
         let limits = super::limits(&settings, directory.as_ref())?;
         let folder = directory.as_ref().map(|directory| directory.path());
         let overlay = overlay(&settings, secret, limits.clone(), folder);
         let stop = super::stop_requests()?;
         let names = Arc::new(SystemNames);
-        let engine = super::start(settings.clone(), overlay, names, kept, limits)?;
+        let engine = super::start(settings.clone(), overlay, names, kept, receipts, limits)?;
         let pausing = engine.pausing().clone();
         let watcher = Watcher::start(&settings, Sources::default(), move |verdict| {
             tracing::info!("{verdict}");

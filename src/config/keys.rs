@@ -41,6 +41,30 @@ choice! {
     }
 }
 
+choice! {
+    /// The colours of the window.
+    Theme {
+        /// As the desktop has them.
+        System = "system",
+        /// Dark on light.
+        Light = "light",
+        /// Light on dark.
+        Dark = "dark",
+    }
+}
+
+choice! {
+    /// What closing the window does.
+    OnClose {
+        /// It asks.
+        Ask = "ask",
+        /// The crawl goes on without it.
+        KeepCrawling = "keep-crawling",
+        /// The program ends.
+        Quit = "quit",
+    }
+}
+
 /// Writes the sections as structs, the defaults, the list of keys, and the one
 /// function that sets a key by its name.
 macro_rules! settings {
@@ -88,6 +112,9 @@ macro_rules! settings {
     };
 }
 
+/// The page about the bot before anybody has published one: an address that belongs to
+/// nobody, and never will.
+pub const UNPUBLISHED_BOT_PAGE: &str = "https://peercrawl.example/bot";
 choice! {
     /// What happens when the archive has all the disk that it may have.
     WhenFull {
@@ -128,6 +155,8 @@ settings! {
         session_ids: Vec<String> = DEFAULT_SESSION_IDS.iter().map(|&id| id.into()).collect(), Any("a list of parameter names; a trailing * stands for any ending");
         /// Hosts and domains that are never visited.
         blocked_sites: Vec<String> = vec![], Any("a list of host names; \"example.org\" stands for its subdomains too");
+        /// A file with more of them, read again when it changes.
+        block_file: String = String::new(), Any("a file of host names, one a line, or nothing");
     }
 
     /// How gently servers are treated.
@@ -135,7 +164,7 @@ settings! {
         /// The product token that robots.txt rules are looked up by.
         agent: String = "peercrawl".into(), Any("a product token: letters, - and _");
         /// The page about the bot that servers are told of.
-        bot_page: String = String::new(), Any("a web address, or nothing");
+        bot_page: String = UNPUBLISHED_BOT_PAGE.into(), Any("a web address, or nothing");
         /// Least time between two requests to a public host or address.
         delay_ms: u64 = 1_000, Between(500, 3_600_000);
         /// Most that a slow server or its robots.txt can ask for.
@@ -156,6 +185,20 @@ settings! {
         max_host_failures: u8 = 5, Between(1, 100);
     }
 
+    /// What happens when many sites turn this peer away.
+    reputation: Reputation {
+        /// Whether the peer then slows down as a whole.
+        enabled: bool = true, Any("");
+        /// Answers of so long ago do not count any more.
+        window_secs: u64 = 600, Between(1, SECONDS_PER_DAY);
+        /// Sites that must have answered before they are judged by.
+        min_sites: usize = 10, Between(2, 10_000);
+        /// Share of them that refuse (403, 429, challenge pages) from which it slows down.
+        refused_percent: u8 = 30, Between(2, 100);
+        /// Least time between two steps, slower or faster.
+        step_secs: u64 = 60, Between(1, SECONDS_PER_DAY);
+    }
+
     /// What may be reached, and how large and slow an answer may be.
     network: Network {
         /// Whether loopback, private and other special addresses may be visited.
@@ -170,14 +213,26 @@ settings! {
         max_header_bytes: usize = 65_536, Between(1_024, MIB);
         /// Body of an answer at most, before and after decompression.
         max_body_bytes: usize = 4 << 20, Between(1_024, 256 * MIB);
+        /// Kinds of content that are fetched; of others, only the header is read.
+        content_types: Vec<String> = [
+            "text/*", "image/*", "application/xhtml+xml", "application/xml", "application/*+xml",
+            "application/json", "application/*+json", "application/javascript", "application/pdf",
+            "application/rtf", "application/msword", "application/vnd.*", "application/epub+zip",
+        ].map(String::from).to_vec(), Any("a list of content types; a * stands for anything");
+        /// Bytes a second that a server must send on average; 0 for no bound.
+        min_bytes_per_sec: u64 = 256, Between(0, 1 << 30);
+        /// Waiting time for an answer's bytes before that bound holds.
+        slow_grace_ms: u64 = 10_000, Between(10, 3_600_000);
         /// Connections kept open between requests at most.
         idle_connections: usize = 256, Between(0, 65_536);
         /// How long a connection is kept open between requests.
         idle_secs: u64 = 15, Between(0, 3_600);
         /// Name look-ups under way at once.
-        resolvers: usize = 4, Between(1, 256);
+        resolvers: usize = 16, Between(1, 256);
         /// How long an answer of the name service is trusted.
         dns_lifetime_secs: u64 = 600, Between(1, SECONDS_PER_DAY);
+        /// How long it is believed that a name leads nowhere.
+        dns_failure_secs: u64 = 10, Between(0, SECONDS_PER_DAY);
     }
 
     /// How many threads share the work.
@@ -252,6 +307,16 @@ settings! {
         flush_ms: u64 = 250, Between(1, 60_000);
         /// How long a receipt is waited for before a URL is sent again.
         resend_ms: u64 = 2_000, Between(10, 600_000);
+    }
+
+    /// The record of every request.
+    receipts: Receipts {
+        /// Whether one is kept, in the data directory.
+        enabled: bool = true, Any("");
+        /// Size of one of its files at most.
+        file_bytes: u64 = 16 << 20, Between(4_096, 1 << 40);
+        /// Files at most; then the oldest go.
+        files: usize = 16, Between(2, 10_000);
     }
 
     /// How much of the volunteer's line and computer may be used; 0 is unlimited everywhere.
@@ -346,5 +411,18 @@ settings! {
         index: u32 = 0, Between(0, 1 << 20);
         /// Our weight among the members.
         capacity: u8 = 4, Between(1, 16);
+    }
+    /// The window.
+    desktop: Desktop {
+        /// Whether the first page has been answered: nothing is fetched before.
+        first_run_done: bool = false, Any("");
+        /// Whether the program starts with the desktop.
+        start_at_login: bool = false, Any("");
+        /// Its colours.
+        theme: Theme = Theme::System, Any("");
+        /// The size of text and everything else, in percent.
+        text_percent: u32 = 100, Between(50, 300);
+        /// What closing it does.
+        on_close: OnClose = OnClose::Ask, Any("");
     }
 }

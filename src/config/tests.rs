@@ -27,6 +27,8 @@ fn blank() -> Settings {
                 "any" => Value::from("host"),
                 "rendezvous" => Value::from("static"),
                 "flat" => Value::from("supernode"),
+                "system" => Value::from("dark"),
+                "ask" => Value::from("quit"),
                 "0-24" => Value::from("off"),
                 "stop" => Value::from("remove-oldest"),
                 _ => Value::from("x"),

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -40,6 +41,9 @@ pub struct Addresses {
     pub resolved_ms: Millis,
 }
 
+/// How soon whoever waits for a lease looks whether that is in vain.
+const LOOK: Duration = Duration::from_millis(100);
+
 /// A site, shared between those who add to it and the one who fetches from it.
 pub struct SiteCell {
     /// The hash of the host's name, which decides its owner.
@@ -73,6 +77,10 @@ pub struct SiteState {
     pub connection: Option<Kept>,
     /// How the host failed last, if it has not answered since.
     pub failing: Option<ErrorKind>,
+    /// URLs that were turned away since the start, because too many waited.
+    pub dropped: u64,
+    /// Whether it answered quickly when it was last asked.
+    pub is_quick: bool,
     /// How often in a row its queue was not to be had from disk.
     pub disk_waits: u32,
     /// Whether somebody waits to freeze it: no new lease begins.
@@ -109,6 +117,8 @@ impl SiteCell {
                 addresses: None,
                 connection: None,
                 failing: None,
+                dropped: 0,
+                is_quick: false,
                 disk_waits: 0,
                 is_freezing: false,
             }),
@@ -127,10 +137,19 @@ impl SiteCell {
         self.lease_ended.notify_all();
     }
 
-    /// Waits until no downloader works on the site.
-    pub fn wait_for_lease_end(&self, state: &mut MutexGuard<'_, SiteState>) {
+    /// Waits until no downloader works on the site, and tells that none does; false if
+    /// that is given up, as when the engine ends and nobody looks its name up any more.
+    pub fn wait_for_lease_end(
+        &self,
+        state: &mut MutexGuard<'_, SiteState>,
+        gives_up: impl Fn() -> bool,
+    ) -> bool {
         while matches!(state.phase, Phase::Leased | Phase::Resolving) {
-            self.lease_ended.wait(state);
+            if gives_up() {
+                return false;
+            }
+            self.lease_ended.wait_for(state, LOOK);
         }
+        true
     }
 }

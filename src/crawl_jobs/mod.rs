@@ -30,6 +30,7 @@ pub use outstanding::{Outstanding, Unfinished};
 pub use ready_order::{Group, ReadyOrder};
 pub use site::{CrawlJob, OnDisk, Site, SiteHead, SiteRecordError, Task, TurnedAway, United};
 
+use crate::activity::How;
 use crate::clock::{Clock, Millis};
 use crate::counters::{Counters, ErrorKind};
 use crate::distribution::Key;
@@ -327,6 +328,9 @@ impl CrawlJobs {
                 self.resolve.push(cell.clone());
             }
             Some(addresses) if addresses.allowed.is_empty() => {
+                let url = format!("http://{}/", state.site.host());
+                let activity = &self.counters.activity;
+                activity.turned_away(&url, How::Private, "its whole site");
                 let drained = self.drain(state);
                 self.counters.blocked_address.add(drained);
             }
@@ -505,6 +509,11 @@ impl CrawlJobs {
         if ready.leased > 0 {
             self.settled.wait_for(&mut ready, limit);
         }
+    }
+
+    /// Whether no more leases begin.
+    pub fn is_closed(&self) -> bool {
+        self.ready.lock().is_closed
     }
 
     /// No more leases: idle downloaders end.

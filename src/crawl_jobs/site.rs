@@ -11,10 +11,12 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
+use peercrawl_overlay::PeerId;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Millis;
 use crate::politeness::Pace;
+use crate::receipts::RobotsVerdict;
 use crate::record::UrlRecord;
 use crate::robots::Robots;
 use crate::seen_urls::SeenUrls;
@@ -318,6 +320,20 @@ impl Site {
         (now_ms < known.fetched_ms + ROBOTS_LIFETIME_MS).then_some(&known.rules)
     }
 
+    /// What the robots rules of an origin come to, for the receipt of a page.
+    pub fn verdict(&self, origin: &str) -> RobotsVerdict {
+        let known = self.robots.iter().find(|known| *known.origin == *origin);
+        match known.is_some_and(|known| known.rules.has_rules()) {
+            true => RobotsVerdict::Allowed,
+            false => RobotsVerdict::NoRules,
+        }
+    }
+
+    /// The peer that the first URL of the queue came from, if any.
+    pub fn first_asker(&self) -> Option<PeerId> {
+        self.queue.front()?.record.from.as_deref().copied()
+    }
+
     /// Remembers the robots rules of an origin, in place of the oldest if there are many.
     pub fn set_rules(&mut self, origin: &str, rules: Robots, now_ms: Millis) {
         self.robots.retain(|known| *known.origin != *origin);
@@ -347,6 +363,12 @@ impl Site {
     pub fn crawl_delay(&self, origin: &str) -> Option<Duration> {
         let known = self.robots.iter().find(|known| *known.origin == *origin)?;
         known.rules.crawl_delay()
+    }
+
+    /// Whether a `Crawl-delay` is what makes the delay as long as this.
+    pub fn has_crawl_delay(&self, delay_ms: u64) -> bool {
+        let mut delays = self.robots.iter().filter_map(|one| one.rules.crawl_delay());
+        delay_ms > 0 && delays.any(|delay| delay.as_millis() as u64 == delay_ms)
     }
 
     /// Takes over the record of the same host from other hands, all but its queue, which

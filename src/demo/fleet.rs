@@ -101,6 +101,7 @@ impl Fleet {
             settings: self.settings.clone(),
             overlay,
             names: Arc::new(WebNames(self.web.clone())),
+            receipts: None,
             limits,
             kept: None,
         })?);

@@ -23,6 +23,7 @@ use ureq::unversioned::transport::{
 use ureq::{Agent, Error};
 
 use super::socket::{CutOff, Patience, SocketConnector};
+use super::speed::MinSpeed;
 use super::tape::{Tape, Taped};
 use crate::clock::Millis;
 use crate::config::Settings;
@@ -57,6 +58,10 @@ impl Dialer {
         let patience = Patience {
             connect: Duration::from_millis(network.connect_timeout_ms),
             fetch: Duration::from_millis(network.fetch_timeout_ms),
+            speed: MinSpeed {
+                bytes_per_sec: network.min_bytes_per_sec,
+                grace: Duration::from_millis(network.slow_grace_ms),
+            },
         };
         let tls = TlsConfig::builder().root_certs(RootCerts::WebPki).build();
         let config = Config::builder()
@@ -148,6 +153,9 @@ impl Connector<()> for TapedConnector {
     }
 }
 
+/// A way to a server, and the address at its end.
+type Connected = (Box<dyn Transport>, IpAddr);
+
 /// A socket, and TLS over it where the scheme asks for it.
 #[derive(Debug)]
 struct SiteConnector {
@@ -165,7 +173,7 @@ impl SiteConnector {
         &self,
         details: &ConnectionDetails,
         chained: Option<()>,
-    ) -> Result<Option<(Box<dyn Transport>, IpAddr)>, Error> {
+    ) -> Result<Option<Connected>, Error> {
         let Some(socket) = self.socket.connect(details, chained)? else {
             return Ok(None);
         };

@@ -1,12 +1,18 @@
 //! One request over a site's connection, within bounds.
 
 use std::io::{self, Read};
+use std::sync::Arc;
 
+use peercrawl_overlay::PeerId;
 use ureq::http::{HeaderMap, HeaderName, header};
 
 use super::connection::{Connection, Dialer, TlsError};
+use super::content_types::ContentTypes;
 use super::socket::{BrokenOff, ConnectError, CutOff};
+use super::speed::TooSlow;
+use crate::clock::Millis;
 use crate::counters::ErrorKind;
+use crate::receipts::{Outcome, Receipt, RobotsVerdict};
 
 /// What a server answered.
 #[derive(Debug)]
@@ -47,7 +53,12 @@ impl FetchError {
         let kind = match &error {
             Error::Timeout(_) => ErrorKind::Timeout,
             Error::LargeResponseHeader(..) | Error::BodyExceedsLimit(_) => ErrorKind::TooLarge,
+            // More fields than there is room for; `ureq` keeps the type to itself.
+            Error::Protocol(inner) if inner.to_string().contains("too many headers") => {
+                ErrorKind::TooLarge
+            }
             Error::HostNotFound => ErrorKind::Dns,
+            Error::Other(inner) if inner.is::<TooSlow>() => ErrorKind::Timeout,
             Error::Other(inner) if inner.is::<TlsError>() => ErrorKind::Tls,
             Error::Other(inner) if inner.is::<ConnectError>() => ErrorKind::Connect,
             _ => ErrorKind::Other,
@@ -89,6 +100,8 @@ pub enum BodyLimit {
 pub struct Fetcher {
     /// Opens connections.
     pub dialer: Dialer,
+    /// What is worth reading, of pages.
+    pub content_types: Arc<ContentTypes>,
 }
 
 impl Fetcher {
@@ -130,6 +143,11 @@ impl Fetcher {
             BodyLimit::Beginning(most) => (most, false),
         };
         let announced = body.content_length().unwrap_or(0);
+        let is_page = is_whole && (200..=299).contains(&answer.status);
+        if is_page && !self.content_types.allow(answer.content_type.as_deref()) {
+            let why = format!("content type {:?}", answer.content_type.unwrap_or_default());
+            return Err(FetchError::Failed(ErrorKind::ContentType, why));
+        }
         if is_whole && announced > most as u64 {
             let why = format!("body of {announced} bytes");
             return Err(FetchError::Failed(ErrorKind::TooLarge, why));
@@ -146,6 +164,30 @@ impl Fetcher {
         }
         connection.was_used = true;
         Ok(answer)
+    }
+}
+
+/// The receipt of a request that was made at this time.
+pub fn receipt(
+    at_ms: Millis,
+    url: &str,
+    result: &Result<Answer, FetchError>,
+    robots: RobotsVerdict,
+    asked_by: Option<PeerId>,
+) -> Receipt {
+    let (outcome, bytes) = match result {
+        Ok(answer) => (Outcome::Status(answer.status), answer.body.len() as u64),
+        Err(FetchError::Failed(kind, _)) => (Outcome::Failed(*kind), 0),
+        Err(FetchError::AddressRefused(_)) => (Outcome::AddressRefused, 0),
+        Err(FetchError::CutOff) => (Outcome::CutOff, 0),
+    };
+    Receipt {
+        at_ms,
+        url: url.to_owned(),
+        outcome,
+        bytes,
+        robots,
+        asked_by,
     }
 }
 

@@ -13,12 +13,18 @@
 //! - [`tape`]: what goes over it, for the archive
 //! - [`socket`]: TCP below `ureq`, with the address guard at the moment of connecting
 //! - [`decode`]: content encodings undone, within bounds
+//! - [`content_types`]: which kinds of content are fetched
+//! - [`speed`]: how slowly a server may answer
+//! - [`lane`]: room for sites that are slow or unknown, so that they hold nobody up
 
 pub mod connection;
+pub mod content_types;
 pub mod decode;
 pub mod fetch;
+pub mod lane;
 pub mod robots_fetch;
 pub mod socket;
+pub mod speed;
 pub mod tape;
 pub mod worker;
 

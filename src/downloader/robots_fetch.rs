@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
+use peercrawl_overlay::PeerId;
 use url::Url;
 
 use super::connection::Connection;
 use super::decode::decode;
-use super::fetch::{Answer, BodyLimit, FetchError, Fetcher};
+use super::fetch::{Answer, BodyLimit, FetchError, Fetcher, receipt};
+use crate::blocklist::BlockList;
+use crate::clock::Clock;
 use crate::config::Settings;
 use crate::counters::ErrorKind;
+use crate::receipts::{Receipts, RobotsVerdict};
 use crate::resolver::{self, NameService, names};
 use crate::robots::{PARSED_LIMIT_BYTES, Robots};
 
@@ -38,6 +42,14 @@ pub struct RobotsFetch<'a> {
     pub names: &'a Arc<dyn NameService>,
     /// The bounds, and the agent that rules are looked up by.
     pub settings: &'a Settings,
+    /// Hosts that are not visited, whoever leads there.
+    pub blocklist: &'a BlockList,
+    /// Where each request is written down.
+    pub receipts: &'a Receipts,
+    /// The peer whose URL makes us ask.
+    pub asked_by: Option<PeerId>,
+    /// The time.
+    pub clock: Clock,
 }
 
 impl RobotsFetch<'_> {
@@ -53,7 +65,13 @@ impl RobotsFetch<'_> {
             let connection = elsewhere.as_mut().unwrap_or(connection);
             // One byte more than is parsed, so that the parser sees that it was cut.
             let limit = BodyLimit::Beginning(PARSED_LIMIT_BYTES + 1);
-            let answer = match self.fetcher.get(connection, url.as_str(), limit) {
+            let at_ms = self.clock.now_ms();
+            let result = self.fetcher.get(connection, url.as_str(), limit);
+            self.receipts.give(|| {
+                let robots = RobotsVerdict::RulesFile;
+                receipt(at_ms, url.as_str(), &result, robots, self.asked_by)
+            });
+            let answer = match result {
                 Ok(answer) => answer,
                 Err(error) => return RobotsOutcome::Failed(error),
             };
@@ -72,6 +90,13 @@ impl RobotsFetch<'_> {
                         break;
                     };
                     if target.origin() != url.origin() {
+                        if self
+                            .blocklist
+                            .is_blocked(target.host_str().unwrap_or_default())
+                        {
+                            // Its rules are where we do not go: so nothing is allowed.
+                            return RobotsOutcome::Rules(Robots::disallow_all());
+                        }
                         match self.connect_to(&target) {
                             Ok(connection) => elsewhere = Some(connection),
                             Err(error) => return RobotsOutcome::Failed(error),

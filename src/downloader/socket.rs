@@ -1,13 +1,13 @@
 //! TCP below `ureq`: connects, with the address guard at that very moment, and moves
 //! bytes with as few system calls as will do.
 //!
-//! `ureq` brings a transport of its own. This one differs in six ways: it refuses
+//! `ureq` brings a transport of its own. This one differs in seven ways: it refuses
 //! addresses that the guard refuses, whatever the resolver said; it sets a socket's
 //! time limits only when they have changed enough to matter; it looks whether an idle
 //! connection is still good with one system call; it does not let a reset pass for
 //! the end of a body (`docs/decisions/0003-ureq.md`); every byte is counted here and held
-//! to the volunteer's limits; and a server's time is up when the server has used it, not
-//! when our own limits have.
+//! to the volunteer's limits; a server's time is up when the server has used it, not when
+//! our own limits have; and a server that drips is let go before its time is up.
 //!
 //! Under a limit, what has arrived is looked at first, then waited for in the line of the
 //! limit, and only then read: nothing is granted that is not there, and the operating
@@ -26,6 +26,7 @@ use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, LazyBuffers, NextTimeout, Transport,
 };
 
+use super::speed::{MinSpeed, SpeedWatch};
 use crate::guard;
 use crate::limits::{Limits, Stopwatch};
 
@@ -69,6 +70,8 @@ pub struct Patience {
     pub connect: Duration,
     /// For one request, from its first byte to the answer's last, TLS included.
     pub fetch: Duration,
+    /// How fast it must send, once it has begun.
+    pub speed: MinSpeed,
 }
 
 /// Makes [`Socket`]s, and can cut all that are open.
@@ -145,6 +148,7 @@ impl SocketConnector {
             system_buffer: buffer,
             patience: self.patience.fetch,
             watch: Stopwatch::start(),
+            speed: SpeedWatch::new(self.patience.speed),
             read_limit: None,
             write_limit: None,
         }
@@ -234,6 +238,8 @@ pub struct Socket {
     patience: Duration,
     /// Runs from the beginning of each request.
     watch: Stopwatch,
+    /// How fast the answer comes.
+    speed: SpeedWatch,
     read_limit: Option<Duration>,
     write_limit: Option<Duration>,
 }
@@ -309,6 +315,17 @@ impl Socket {
         }
     }
 
+    /// Reads what comes next.
+    fn read(&mut self, timeout: NextTimeout) -> Result<usize, Error> {
+        if !self.limits.down.is_free() || self.system_buffer.is_some() {
+            return self.read_within_limits(timeout);
+        }
+        let room = self.buffers.input_append_buf();
+        let read = in_time(retried(|| (&self.wire.stream).read(room)), timeout);
+        self.limits.down.charge(*read.as_ref().unwrap_or(&0));
+        read
+    }
+
     /// Reads what is there, once it may be read.
     fn read_within_limits(&mut self, timeout: NextTimeout) -> Result<usize, Error> {
         let down = &self.limits.down;
@@ -341,6 +358,7 @@ impl Transport for Socket {
     }
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
+        self.speed.restart();
         let wanted = Some(self.left(timeout)?);
         if !serves(self.write_limit, wanted) {
             self.write_limit = with_room(wanted);
@@ -359,22 +377,36 @@ impl Transport for Socket {
     }
 
     fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
-        let wanted = Some(self.left(timeout)?);
-        if !serves(self.read_limit, wanted) {
-            self.read_limit = with_room(wanted);
-            self.wire.stream.set_read_timeout(self.read_limit)?;
+        let begun = self.watch.elapsed();
+        loop {
+            let before = self.watch.elapsed();
+            let left = self.left(timeout)?;
+            // No longer than until the server's speed must be looked at again.
+            let wanted = Some(self.speed.patience().map_or(left, |look| look.min(left)));
+            if !serves(self.read_limit, wanted) {
+                self.read_limit = with_room(wanted);
+                self.wire.stream.set_read_timeout(self.read_limit)?;
+            }
+            let read = self.read(timeout);
+            let now = self.watch.elapsed();
+            let amount = *read.as_ref().unwrap_or(&0);
+            let speed = self.speed.received(amount, now.saturating_sub(before));
+            let read = self.wire.told_apart(read);
+            if let (Ok(_) | Err(Error::Timeout(_)), Err(slow)) = (&read, speed) {
+                return Err(Error::Other(Box::new(slow)));
+            }
+            let theirs = timeout.not_zero().map(|limit| *limit);
+            let has_time = theirs.is_none_or(|limit| now.saturating_sub(begun) < limit);
+            match read {
+                // It was only time to look; whether any is left is seen above.
+                Err(Error::Timeout(_)) if has_time => continue,
+                read => {
+                    let amount = read?;
+                    self.buffers.input_appended(amount);
+                    return Ok(amount > 0);
+                }
+            }
         }
-        let read = if self.limits.down.is_free() && self.system_buffer.is_none() {
-            let room = self.buffers.input_append_buf();
-            let read = in_time(retried(|| (&self.wire.stream).read(room)), timeout);
-            self.limits.down.charge(*read.as_ref().unwrap_or(&0));
-            read
-        } else {
-            self.read_within_limits(timeout)
-        };
-        let amount = self.wire.told_apart(read)?;
-        self.buffers.input_appended(amount);
-        Ok(amount > 0)
     }
 
     fn is_open(&mut self) -> bool {

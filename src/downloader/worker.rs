@@ -4,14 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::Sender;
+use peercrawl_overlay::PeerId;
 use url::Url;
 
 use super::connection::{Connection, IdleConnections, Kept};
 use super::decode::{DecodeError, decode};
-use super::fetch::{Answer, BodyLimit, FetchError, Fetcher};
+use super::fetch::{Answer, BodyLimit, FetchError, Fetcher, receipt};
+use super::lane::{Lane, QUICK};
 use super::robots_fetch::{RobotsFetch, RobotsOutcome};
 use super::tape::Recording;
+use crate::activity::{How, Watched, title_of};
 use crate::archive::Truncated;
+use crate::blocklist::BlockList;
 use crate::canonical::CanonicalForm;
 use crate::clock::{Clock, Millis};
 use crate::config::Settings;
@@ -28,7 +32,9 @@ use crate::limits::Stopwatch;
 use crate::page::{Page, PageRoom};
 use crate::page_duplication::LocalPageDuplication;
 use crate::politeness::{Courtesy, retry_after};
+use crate::receipts::{Receipts, RobotsVerdict};
 use crate::record::UrlRecord;
+use crate::reputation::{self, ReputationGuard};
 use crate::resolver::NameService;
 use crate::robots::RobotsTag;
 use crate::url_range_validator::UrlRangeValidator;
@@ -70,6 +76,14 @@ pub struct Downloader {
     pub foreign: Sender<()>,
     /// Memory for pages that wait.
     pub room: Arc<PageRoom>,
+    /// Room for sites that are slow or unknown.
+    pub lane: Arc<Lane>,
+    /// What sites think of us.
+    pub reputation: Arc<ReputationGuard>,
+    /// Sites that are not visited.
+    pub blocklist: Arc<BlockList>,
+    /// Where each request is written down.
+    pub receipts: Receipts,
     /// The bounds.
     pub settings: Arc<Settings>,
     /// What has been done.
@@ -88,6 +102,10 @@ struct PageFetch {
     crawl: Arc<Crawl>,
     unfinished: Unfinished,
     reservation: Reservation,
+    watched: Watched,
+    robots: RobotsVerdict,
+    /// The hash of its host.
+    key: u64,
 }
 
 /// A site at hand: leased, and its connection taken out.
@@ -107,6 +125,11 @@ impl Downloader {
 
     fn work(&self, lease: Lease) {
         let cell = lease.cell.clone();
+        let has_turn = self.reputation.wait_for_turn();
+        if !has_turn {
+            self.jobs.settle(lease, &mut cell.lock());
+            return;
+        }
         match self.jobs.bring(&cell, SEGMENT_URLS) {
             Ok(true) => {}
             Ok(false) => return self.wait_for_disk(lease),
@@ -126,6 +149,19 @@ impl Downloader {
             let _known = self.foreign.try_send(());
             return;
         }
+        if self.blocklist.is_blocked(state.site.host()) {
+            self.range.preprocessor.drop_blocked(&mut state);
+            self.jobs.settle(lease, &mut state);
+            return;
+        }
+        let _place = match (!state.is_quick).then(|| self.lane.enter(now_ms)) {
+            Some(Err(at_ms)) => {
+                state.site.pace.next_fetch_ms = at_ms;
+                self.jobs.settle(lease, &mut state);
+                return;
+            }
+            place => place,
+        };
         let lifetime_ms = self.settings.network.dns_lifetime_secs * 1_000;
         let Some(addresses) = state
             .addresses
@@ -136,8 +172,12 @@ impl Downloader {
             return;
         };
         let refuses = |record: &UrlRecord| self.refuses_port(record, &addresses);
-        let turned_away = |_, why| match why {
-            TurnedAway::Robots => self.counters.blocked_robots.add(1),
+        let turned_away = |job: CrawlJob, why| match why {
+            TurnedAway::Robots => {
+                self.counters.blocked_robots.add(1);
+                let url = job.record.url.as_str();
+                self.counters.activity.turned_away(url, How::Robots, "");
+            }
             TurnedAway::Refused => self.counters.blocked_port.add(1),
         };
         let (task, unfinished) = self.jobs.next_task(&mut state, refuses, turned_away);
@@ -152,8 +192,9 @@ impl Downloader {
         match (task, unfinished) {
             (Task::Robots { origin }, _) => {
                 let kept = state.connection.take();
+                let asked_by = state.site.first_asker();
                 drop(state);
-                self.fetch_robots(at_hand(lease, kept), &origin);
+                self.fetch_robots(at_hand(lease, kept), &origin, asked_by);
             }
             (Task::Page(job), Some(unfinished)) => {
                 let Some(crawl) = self.crawls.get(job.record.crawl) else {
@@ -165,8 +206,12 @@ impl Downloader {
                 match crawl.budget.reserve() {
                     Some(reservation) => {
                         let kept = state.connection.take();
+                        let robots = state.site.verdict(job.record.url.origin());
                         drop(state);
                         let fetch = PageFetch {
+                            watched: self.counters.activity.begin(job.record.url.as_str()),
+                            robots,
+                            key: cell.key,
                             job,
                             crawl,
                             unfinished,
@@ -207,11 +252,15 @@ impl Downloader {
         addresses.is_public && !self.settings.network.ports.contains(&record.url.port())
     }
 
-    fn fetch_robots(&self, mut at_hand: AtHand, origin: &str) {
+    fn fetch_robots(&self, mut at_hand: AtHand, origin: &str, asked_by: Option<PeerId>) {
         let fetch = RobotsFetch {
             fetcher: &self.fetcher,
             names: &self.names,
             settings: &self.settings,
+            blocklist: &self.blocklist,
+            receipts: &self.receipts,
+            asked_by,
+            clock: self.clock,
         };
         let begun = Stopwatch::start();
         let outcome = fetch.run(origin, &mut at_hand.connection);
@@ -221,6 +270,7 @@ impl Downloader {
                 let delay = state.site.crawl_delay(origin);
                 let pace = &mut state.site.pace;
                 pace.after_answer(now_ms, begun.elapsed(), delay, courtesy);
+                state.is_quick = begun.elapsed() < QUICK;
             }
             RobotsOutcome::Busy {
                 status,
@@ -276,6 +326,7 @@ impl Downloader {
         let pace = &mut state.site.pace;
         pace.after_failure(now_ms, asked, jitter, courtesy);
         state.failing = Some(kind);
+        state.is_quick = false;
         let is_given_up = pace.is_given_up(&self.settings.politeness);
         if is_given_up {
             tracing::info!("giving up {}: {}", state.site.host(), kind.name());
@@ -298,12 +349,19 @@ impl Downloader {
         }
         let result = self.fetcher.get(&mut at_hand.connection, url, limit);
         let took = begun.elapsed();
+        self.receipts.give(|| {
+            let asked_by = fetch.job.record.from.as_deref().copied();
+            receipt(at_ms, url, &result, fetch.robots, asked_by)
+        });
         let capture = self.capture(&at_hand.connection, at_ms, result.as_ref().err());
         match result {
             Ok(answer) if matches!(answer.status, 429 | 503) => {
                 let asked = answer.retry_after.as_deref();
                 let asked = asked.and_then(|value| retry_after(value, self.clock.now_ms()));
                 let kind = status_kind(answer.status);
+                let detail = || format!("{}: asks to wait", answer.status);
+                fetch.watched.end(How::Failed(kind), detail, 0);
+                self.note_treatment(&fetch, answer.status, &answer.body);
                 self.try_again(at_hand, fetch, asked, kind, capture);
             }
             Ok(answer) => {
@@ -314,6 +372,7 @@ impl Downloader {
                     }
                     let pace = &mut state.site.pace;
                     pace.after_answer(now_ms, took, delay, courtesy);
+                    state.is_quick = took < QUICK;
                     match answer.status {
                         200..=299 => state.site.counters.fetched += 1,
                         300..=399 => {}
@@ -325,6 +384,7 @@ impl Downloader {
             Err(FetchError::AddressRefused(why)) => {
                 tracing::warn!("{url}: {why}");
                 self.counters.blocked_address.add(1);
+                fetch.watched.end(How::Private, String::new, 0);
                 self.settle(at_hand, |state, courtesy, now_ms| {
                     let pace = &mut state.site.pace;
                     pace.after_answer(now_ms, took, None, courtesy);
@@ -341,9 +401,10 @@ impl Downloader {
             }
             Err(FetchError::Failed(kind, why)) => {
                 tracing::debug!("{url}: {why}");
+                fetch.watched.end(How::Failed(kind), || why.to_string(), 0);
                 match kind {
                     // The server answered, and would answer the same again.
-                    ErrorKind::TooLarge | ErrorKind::Tls => {
+                    ErrorKind::TooLarge | ErrorKind::Tls | ErrorKind::ContentType => {
                         self.archive(&fetch.job, capture);
                         self.counters.error(kind).add(1);
                         self.settle(at_hand, |state, courtesy, now_ms| {
@@ -433,6 +494,7 @@ impl Downloader {
         capture.truncated = error.map(|error| match error.kind() {
             Some(ErrorKind::TooLarge) => Truncated::Length,
             Some(ErrorKind::Timeout) => Truncated::Time,
+            Some(ErrorKind::ContentType) => Truncated::Unspecified,
             _ => Truncated::Disconnect,
         });
         Some(capture)
@@ -454,10 +516,21 @@ impl Downloader {
                 self.follow(fetch, answer);
             }
             status => {
+                self.note_treatment(&fetch, status, &answer.body);
                 self.archive(&fetch.job, capture);
-                self.counters.error(status_kind(status)).add(1);
+                let kind = status_kind(status);
+                self.counters.error(kind).add(1);
+                let (detail, bytes) = (|| status.to_string(), answer.body.len() as u64);
+                fetch.watched.end(How::Failed(kind), detail, bytes);
             }
         }
+    }
+
+    /// Tells the reputation guard how a site has treated us.
+    fn note_treatment(&self, fetch: &PageFetch, status: u16, body: &[u8]) {
+        let is_refusal = reputation::is_refusal(status, body);
+        let host = fetch.job.record.url.host();
+        self.reputation.answered(fetch.key, host, is_refusal);
     }
 
     /// A redirect: where it leads is a new URL, which passes every check again.
@@ -472,6 +545,8 @@ impl Downloader {
             return;
         };
         self.counters.redirects.add(1);
+        let detail = || format!("{}: leads to {url}", answer.status);
+        fetch.watched.end(How::Fetched, detail, 0);
         let target = UrlRecord {
             url,
             crawl: record.crawl,
@@ -494,16 +569,22 @@ impl Downloader {
                     _ => ErrorKind::Other,
                 };
                 self.counters.error(kind).add(1);
+                let detail = || error.to_string();
+                fetch.watched.end(How::Failed(kind), detail, received);
                 self.archive(&fetch.job, capture);
                 return;
             }
         };
+        self.note_treatment(&fetch, answer.status, &body);
         let totals = PageTotals {
             pages: 1,
             bytes: received,
             ..PageTotals::default()
         };
         fetch.unfinished.count(fetch.job.record.crawl, totals);
+        let detail = || answer.status.to_string();
+        let title = || title_of(&body, answer.content_type.as_deref());
+        fetch.watched.page(How::Fetched, detail, received, title);
         fetch.reservation.complete();
         self.counters.pages.add(1);
         self.counters.bytes.add(received);
@@ -513,7 +594,10 @@ impl Downloader {
             has_links: is_html(answer.content_type.as_deref(), &body) && !tag.nofollow,
             fingerprint: ContentFingerprint::of(&body),
             content_type: answer.content_type,
-            fetched_ms: self.clock.now_ms(),
+            // The date of its record, by which a revisit finds it.
+            fetched_ms: capture
+                .as_ref()
+                .map_or_else(|| self.clock.now_ms(), Capture::at_ms),
             room: self
                 .room
                 .take(body.len() + capture.as_ref().map_or(0, Capture::len)),

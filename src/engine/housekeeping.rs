@@ -1,5 +1,5 @@
 //! What must be done now and then: snapshots, idle connections, the overflow state,
-//! rates and quota, pauses.
+//! rates and quota, pauses, the reputation, and the block list, whose file may change.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use crossbeam_channel::RecvTimeoutError;
 use super::memory::MemoryBudget;
 use super::pausing::Pausing;
 use super::{Snapshot, StopSignal};
+use crate::blocklist::BlockList;
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::crawl_jobs::CrawlJobs;
@@ -19,6 +20,7 @@ use crate::ledger::Ledger;
 use crate::limits::Limits;
 use crate::preprocessor::Preprocessor;
 use crate::report::Report;
+use crate::reputation::ReputationGuard;
 
 /// How old a snapshot may become.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -33,6 +35,10 @@ pub struct Housekeeper {
     pub preprocessor: Arc<Preprocessor>,
     /// What waits for receipts.
     pub outbox: Arc<Outbox>,
+    /// Sites that are not visited.
+    pub blocklist: Arc<BlockList>,
+    /// What sites think of us.
+    pub reputation: Arc<ReputationGuard>,
     /// Connections that nobody uses at the moment.
     pub idle: Arc<IdleConnections>,
     /// The volunteer's limits.
@@ -56,11 +62,18 @@ pub struct Housekeeper {
 impl Housekeeper {
     /// Works until the engine stops.
     pub fn run(mut self) {
+        let mut swept = 0;
         while self.stop.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
             let now_ms = self.clock.now_ms();
             self.idle.sweep(now_ms);
             self.limits.tick(now_ms);
             self.pausing.tick();
+            self.blocklist.reload(now_ms);
+            let version = self.blocklist.version();
+            if swept != version && self.preprocessor.forget_blocked() {
+                swept = version;
+            }
+            let (reputation_step, reputation_notice) = self.reputation.consider();
             self.memory.keep();
             let activity = self.jobs.activity();
             let mut report = Report::new(&self.counters, self.memory.limit_bytes());
@@ -72,6 +85,8 @@ impl Housekeeper {
                 sites_waiting: activity.waiting,
                 sites_fetching: activity.leased,
                 outbox_urls: self.outbox.len(),
+                reputation_step,
+                reputation_notice,
                 urls_on_disk: self.jobs.on_disk(),
                 archive_bytes: self.ledger.archive_bytes(),
                 trouble: self.ledger.trouble(),

@@ -101,6 +101,12 @@ impl MemoryBudget {
             }
         }
         self.preprocessor.set_roomy(used < self.sites_bytes / 2);
+        tracing::debug!(
+            "{} idle and {} busy sites with much to remember; all sites: {used} of {} bytes",
+            idle.len(),
+            busy.len(),
+            self.sites_bytes
+        );
         if used <= self.sites_bytes {
             return;
         }

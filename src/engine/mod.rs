@@ -11,6 +11,7 @@
 //! - `members`: what peers say about themselves, and who owns what by it
 //! - [`pausing`]: pausing, going on, finishing and leaving
 //! - [`snapshot`]: what there is to look at
+//! - [`tables`]: what there is to look at in large tables
 
 mod housekeeping;
 mod intake;
@@ -18,9 +19,11 @@ mod members;
 mod memory;
 pub mod pausing;
 pub mod snapshot;
+pub mod tables;
 mod wiring;
 
 use std::convert::Infallible;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -33,6 +36,7 @@ pub use members::View;
 pub use pausing::{Pausing, RunState, Standing, WhyStopped, Wish};
 pub use snapshot::Snapshot;
 
+use crate::blocklist::{BlockList, NoPattern, Pattern};
 use crate::canonical::{CanonicalForm, Refusal};
 use crate::clock::Clock;
 use crate::config::Settings;
@@ -47,6 +51,7 @@ use crate::limits::Limits;
 use crate::preprocessor::{Preprocessor, Pressure};
 use crate::record::UrlRecord;
 use crate::report::Report;
+use crate::reputation::ReputationGuard;
 use crate::resolver::{NameService, ResolveQueue};
 use crate::store::StoreError;
 use crate::url_range_validator::UrlRangeValidator;
@@ -67,6 +72,8 @@ pub struct Surroundings {
     pub names: Arc<dyn NameService>,
     /// The volunteer's limits, which the overlay keeps, too.
     pub limits: Arc<Limits>,
+    /// The folder where receipts are kept; none for a peer that keeps none.
+    pub receipts: Option<PathBuf>,
     /// A data directory, if what is done is to be kept; what an earlier run has left in
     /// it goes on.
     pub kept: Option<Kept>,
@@ -78,6 +85,9 @@ pub enum StartError {
     /// The system has no threads to give.
     #[error("cannot start the engine's threads: {0}")]
     Threads(#[from] std::io::Error),
+    /// The record of requests cannot be written.
+    #[error("cannot keep receipts: {0}")]
+    Receipts(std::io::Error),
     /// What an earlier run has left cannot be read.
     #[error("cannot go on where the last run ended: {0}")]
     Store(#[from] StoreError),
@@ -93,6 +103,8 @@ pub struct Engine {
     jobs: Arc<CrawlJobs>,
     resolve: Arc<ResolveQueue>,
     preprocessor: Arc<Preprocessor>,
+    blocklist: Arc<BlockList>,
+    reputation: Arc<ReputationGuard>,
     range: Arc<UrlRangeValidator>,
     outbox: Arc<Outbox>,
     overlay: Arc<dyn Overlay>,
@@ -250,6 +262,19 @@ impl Engine {
         self.jobs.set_paused(is_paused);
     }
 
+    /// Blocks and forgets the sites that an entry of a block list means: what is queued
+    /// for them is dropped, and they are not visited from now on. Tells whether all of it
+    /// is forgotten; a site that is being fetched from is forgotten soon after.
+    pub fn block(&self, entry: &str) -> Result<bool, NoPattern> {
+        self.blocklist.block(Pattern::parse(entry)?);
+        Ok(self.preprocessor.forget_blocked())
+    }
+
+    /// Takes such an entry back; tells whether there was one. Entries of the file stay.
+    pub fn unblock(&self, entry: &str) -> Result<bool, NoPattern> {
+        Ok(self.blocklist.unblock(&Pattern::parse(entry)?))
+    }
+
     /// The volunteer's limits: they can be changed at any time, and tell what has gone
     /// through the sockets.
     pub fn limits(&self) -> &Arc<Limits> {
@@ -350,6 +375,7 @@ impl Engine {
     fn end(&mut self) {
         self.jobs.close();
         self.resolve.close();
+        self.reputation.close();
         let until = Instant::now() + GRACE;
         while self.jobs.activity().leased > 0 && Instant::now() < until {
             self.jobs.wait_for_settle(POLL);

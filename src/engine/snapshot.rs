@@ -16,6 +16,10 @@ pub struct Snapshot {
     pub sites_fetching: usize,
     /// URLs that wait for their owners' receipts.
     pub outbox_urls: usize,
+    /// How far the peer has slowed down because sites turn it away; 0 for not at all.
+    pub reputation_step: u8,
+    /// What to tell the volunteer about that, if anything.
+    pub reputation_notice: Option<String>,
     /// Of the waiting URLs, those that are on disk alone.
     pub urls_on_disk: usize,
     /// Disk that the archive takes.

@@ -14,6 +14,7 @@ use super::intake::Intake;
 use super::memory::MemoryBudget;
 use super::pausing::Pausing;
 use super::{Engine, Snapshot, StartError, Surroundings, View, members};
+use crate::blocklist::BlockList;
 use crate::canonical::CanonicalForm;
 use crate::clock::Clock;
 use crate::content_processor::ContentProcessor;
@@ -22,6 +23,8 @@ use crate::counters::Counters;
 use crate::crawl::Crawls;
 use crate::crawl_jobs::CrawlJobs;
 use crate::downloader::connection::Dialer;
+use crate::downloader::content_types::ContentTypes;
+use crate::downloader::lane::Lane;
 use crate::downloader::{Downloader, Fetcher, IdleConnections};
 use crate::extractor::Extractor;
 use crate::handing_on::{HandOnSender, Outbox};
@@ -32,7 +35,10 @@ use crate::page_duplication::{ClaimSender, LocalPageDuplication, RemotePageDupli
 use crate::pending_queue::pending_queue;
 use crate::preprocessor::Preprocessor;
 use crate::processing_queue::processing_queue;
-use crate::resolver::{ResolveQueue, Resolver};
+use crate::receipts::Receipts;
+use crate::reputation::ReputationGuard;
+use crate::resolver::cache::{CachingNames, Lifetimes};
+use crate::resolver::{NameService, ResolveQueue, Resolver};
 use crate::url_range_validator::UrlRangeValidator;
 
 /// Threads that take in what other peers send.
@@ -44,11 +50,19 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
         settings,
         overlay,
         names,
+        receipts,
         limits,
         kept,
     } = surroundings;
     let settings = Arc::new(settings);
     let clock = Clock::start();
+    let network = &settings.network;
+    let lifetimes = Lifetimes {
+        found_ms: network.dns_lifetime_secs * 1_000,
+        failed_ms: network.dns_failure_secs * 1_000,
+    };
+    let names = CachingNames::new(names, lifetimes, network.resolvers, clock);
+    let names: Arc<dyn NameService> = Arc::new(names);
     let counters = Arc::new(Counters::default());
     let form = Arc::new(CanonicalForm::new(&settings.crawl.session_ids));
     let (ledger, hands) = match kept {
@@ -75,7 +89,14 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
         limits.gate.clone(),
         ledger.clone(),
     ));
-    let preprocessor = Preprocessor::new(&settings, jobs.clone(), counters.clone(), ledger.clone());
+    let blocklist = Arc::new(BlockList::new(&settings.crawl, clock.now_ms()));
+    let preprocessor = Preprocessor::new(
+        &settings,
+        jobs.clone(),
+        counters.clone(),
+        ledger.clone(),
+        blocklist.clone(),
+    );
     let preprocessor = Arc::new(preprocessor);
 
     // Block 5, and the outbox behind it.
@@ -126,6 +147,11 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
     let room = PageRoom::new(settings.queues.pages_bytes);
     let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::default()));
 
+    let lane = Lane::new(settings.threads.downloaders);
+    let content_types = Arc::new(ContentTypes::new(&settings.network.content_types));
+    let reputation = ReputationGuard::new(settings.reputation.clone(), clock);
+    let reputation = Arc::new(reputation);
+
     let resumed_pages = ledger::resume(&Resumed {
         ledger: &ledger,
         crawls: &crawls,
@@ -150,6 +176,16 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
         };
         keeper.hire("archiver".into(), move || work.run())?;
     }
+    let receipts = match receipts.filter(|_| settings.receipts.enabled) {
+        Some(folder) => {
+            let stop = stopped.clone();
+            let (receipts, writer) =
+                Receipts::keep(&folder, &settings.receipts, stop).map_err(StartError::Receipts)?;
+            crew.hire("receipts".into(), move || writer.run())?;
+            receipts
+        }
+        None => Receipts::default(),
+    };
     for number in 0..settings.threads.downloaders {
         let downloader = Downloader {
             jobs: jobs.clone(),
@@ -159,11 +195,16 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
             form: form.clone(),
             fetcher: Fetcher {
                 dialer: dialer.clone(),
+                content_types: content_types.clone(),
             },
             names: names.clone(),
             idle: idle.clone(),
             foreign: view_changed.clone(),
             room: room.clone(),
+            receipts: receipts.clone(),
+            blocklist: blocklist.clone(),
+            reputation: reputation.clone(),
+            lane: lane.clone(),
             settings: settings.clone(),
             counters: counters.clone(),
             ledger: ledger.clone(),
@@ -172,6 +213,8 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
         };
         crew.hire(format!("downloader-{number}"), move || downloader.run())?;
     }
+    // The writer ends once every downloader has.
+    drop(receipts);
     let processors = thread::available_parallelism().map_or(1, |count| count.get());
     let extractors = match settings.threads.extractors {
         0 => processors,
@@ -265,6 +308,8 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
         jobs: jobs.clone(),
         preprocessor: preprocessor.clone(),
         outbox: outbox.clone(),
+        blocklist: blocklist.clone(),
+        reputation: reputation.clone(),
         idle,
         limits: limits.clone(),
         pausing: pausing.clone(),
@@ -293,6 +338,8 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
         jobs,
         resolve,
         preprocessor,
+        blocklist,
+        reputation,
         range,
         outbox,
         overlay,

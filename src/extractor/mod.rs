@@ -22,3 +22,10 @@ pub mod worker;
 
 pub use links::{Found, LinkScanner};
 pub use worker::Extractor;
+
+/// The first bytes of a page as text, for a person; what is no text is replaced.
+pub fn text_of(head: &[u8], content_type: Option<&str>) -> String {
+    let (charset, mark) = charset::of_page(head, content_type);
+    let (text, _) = charset.decode_without_bom_handling(&head[mark..]);
+    text.into_owned()
+}

@@ -153,6 +153,7 @@ impl Arrivals {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::blocklist::BlockList;
     use crate::clock::Clock;
     use crate::config::Settings;
     use crate::limits::Limits;
@@ -172,7 +173,9 @@ mod tests {
             Arc::clone(&ledger),
         );
         let jobs = Arc::new(jobs);
-        let preprocessor = Preprocessor::new(&settings, jobs.clone(), Arc::default(), ledger);
+        let blocklist = Arc::new(BlockList::new(&settings.crawl, 0));
+        let preprocessor =
+            Preprocessor::new(&settings, jobs.clone(), Arc::default(), ledger, blocklist);
         Arrivals::new(jobs, Arc::new(preprocessor))
     }
 

@@ -10,7 +10,7 @@ use peercrawl_overlay::{Overlay, PeerId, Purpose};
 
 use super::arrivals::{Arrivals, SitePart};
 use crate::crawl::{CrawlId, Crawls};
-use crate::distribution::{Key, Owner};
+use crate::distribution::{Key, Owner, Ownership};
 use crate::engine::{StopSignal, View};
 use crate::message::Message;
 use crate::preprocessor::{Frozen, Preprocessor};
@@ -56,6 +56,8 @@ struct Memory {
     told: HashSet<(PeerId, CrawlId)>,
     frozen: Vec<OnTheWay>,
     transfers: u64,
+    /// The ownership for which sites on disk were last looked through.
+    looked_through: Option<Arc<Ownership>>,
 }
 
 impl HandoverSender {
@@ -123,16 +125,29 @@ impl HandoverSender {
             return;
         }
         for cell in self.preprocessor.sites() {
-            let key = Key(cell.key);
-            if matches!(self.view.owner(key), Owner::Me | Owner::Nobody) {
-                continue;
-            }
             let host = cell.lock().site.host().to_owned();
-            match self.preprocessor.freeze(&host) {
-                Some(Ok(site)) => memory.frozen.push(OnTheWay { key, site }),
-                Some(Err(error)) => tracing::error!("cannot hand over {host}: {error}"),
-                None => {}
+            self.freeze_if_foreign(memory, &host);
+        }
+        let ownership = self.view.current();
+        let is_new = |last: &Arc<Ownership>| !Arc::ptr_eq(last, &ownership);
+        if memory.looked_through.as_ref().is_none_or(is_new) {
+            // Those that were put away, and those of an earlier run.
+            for host in self.preprocessor.hosts_on_disk() {
+                self.freeze_if_foreign(memory, &host);
             }
+            memory.looked_through = Some(ownership);
+        }
+    }
+
+    fn freeze_if_foreign(&self, memory: &mut Memory, host: &str) {
+        let key = Key::of_host(host);
+        if matches!(self.view.owner(key), Owner::Me | Owner::Nobody) {
+            return;
+        }
+        match self.preprocessor.freeze(host) {
+            Some(Ok(site)) => memory.frozen.push(OnTheWay { key, site }),
+            Some(Err(error)) => tracing::error!("cannot hand over {host}: {error}"),
+            None => {}
         }
     }
 

@@ -70,6 +70,11 @@ impl Capture {
         self.payload_digest
     }
 
+    /// When it was asked for.
+    pub fn at_ms(&self) -> Millis {
+        self.at_ms
+    }
+
     /// The memory that it holds.
     pub fn len(&self) -> usize {
         let whole = self.whole.as_ref().map_or(0, Prepared::len);

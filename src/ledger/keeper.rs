@@ -227,6 +227,7 @@ impl Keeper {
                 kept.archive_bytes.store(writer.used_bytes(), SeqCst);
             }
         }
+        tracing::trace!("{} changes, {} letters", batch.len(), letters.len());
         match postcard::to_stdvec(&self.counters.values()) {
             Ok(bytes) => batch.counters(&bytes),
             Err(error) => tracing::error!("cannot keep the totals: {error}"),

@@ -91,6 +91,8 @@ impl LocalPageDuplication {
                 payload_digest,
             }) => {
                 self.counters.content_duplicate.add(1);
+                let activity = &self.counters.activity;
+                activity.is_duplicate(page.record.url.as_str());
                 totals.duplicate = 1;
                 Some((url, at_ms, payload_digest))
             }

@@ -112,6 +112,8 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use proptest::test_runner::RngSeed;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -155,6 +157,49 @@ mod tests {
             is_public: true,
         };
         assert_eq!(public.delay_ms(Duration::ZERO, None), 500);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            rng_seed: RngSeed::Fixed(9309),
+            failure_persistence: None,
+            ..ProptestConfig::default()
+        })]
+
+        /// Whatever the settings say, the server does and robots.txt asks for: half a
+        /// second at least, after an answer as after a failure, and a day at most.
+        #[test]
+        fn a_public_host_is_left_alone_between_two_requests(
+            (delay_ms, max_delay_ms, backoff_ms) in any::<(u32, u32, u32)>(),
+            (response_factor, response_ms) in any::<(u32, u16)>(),
+            (crawl_delay_ms, asked_ms) in any::<(Option<u32>, Option<u64>)>(),
+            (failures, jitter) in any::<(u8, u64)>(),
+        ) {
+            let settings = config::Politeness {
+                delay_ms: delay_ms.into(),
+                max_delay_ms: max_delay_ms.into(),
+                backoff_ms: backoff_ms.into(),
+                response_factor,
+                ..settings()
+            };
+            let public = Courtesy { settings: &settings, is_public: true };
+            let now_ms = 1_000_000_000;
+            let mut pace = Pace { failures, ..Pace::default() };
+            let crawl_delay = crawl_delay_ms.map(|ms| Duration::from_millis(ms.into()));
+            let response = Duration::from_millis(response_ms.into());
+            pace.after_answer(now_ms, response, crawl_delay, public);
+            let rest_ms = pace.next_fetch_ms - now_ms;
+            prop_assert!(rest_ms >= 500);
+            let asked = crawl_delay.unwrap_or_default().min(300 * SECOND);
+            prop_assert!(rest_ms >= asked.as_millis() as u64, "never shorter than robots.txt asks");
+            pace.failures = failures;
+            pace.after_failure(now_ms, asked_ms.map(Duration::from_millis), jitter, public);
+            let rest_ms = pace.next_fetch_ms - now_ms;
+            prop_assert!(rest_ms >= 500);
+            let least_ms = settings.delay_ms.max(500);
+            let most_ms = (MOST_REST_MS + MOST_REST_MS / 4).max(least_ms);
+            prop_assert!(rest_ms <= most_ms);
+        }
     }
 
     #[test]

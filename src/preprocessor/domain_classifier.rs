@@ -19,26 +19,16 @@ pub struct DomainClassifier {
     shards: Vec<Mutex<HashMap<Box<str>, Arc<SiteCell>>>>,
     count: AtomicUsize,
     most: usize,
-    blocked: Vec<String>,
 }
 
 impl DomainClassifier {
-    /// No sites yet, `most` of them at most, and none of the `blocked` ones ever.
-    pub fn new(most: usize, blocked: &[String]) -> Self {
+    /// No sites yet, and `most` of them at most.
+    pub fn new(most: usize) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             count: AtomicUsize::new(0),
             most,
-            blocked: blocked.iter().map(|name| name.to_lowercase()).collect(),
         }
-    }
-
-    /// Whether a host, or a domain that it belongs to, is on the block list.
-    pub fn is_blocked(&self, host: &str) -> bool {
-        self.blocked.iter().any(|name| {
-            let rest = host.strip_suffix(name.as_str());
-            rest.is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-        })
     }
 
     /// The site of a host, made if it is new; `None` if there are too many already. A new
@@ -89,7 +79,7 @@ mod tests {
 
     #[test]
     fn one_host_one_site_and_no_more_than_the_bound() {
-        let classifier = DomainClassifier::new(2, &[]);
+        let classifier = DomainClassifier::new(2);
         let site = |host: &str| classifier.site(host, Key::of_host(host), true);
         let first = site("a.example").unwrap();
         assert!(Arc::ptr_eq(&first, &site("a.example").unwrap()));
@@ -98,18 +88,5 @@ mod tests {
         classifier.forget("b.example");
         assert!(site("c.example").is_some());
         assert_eq!(classifier.sites().len(), 2);
-    }
-
-    #[test]
-    fn a_blocked_name_stands_for_its_subdomains() {
-        let classifier = DomainClassifier::new(2, &["Evil.example".into()]);
-        for (host, blocked) in [
-            ("evil.example", true),
-            ("www.evil.example", true),
-            ("notevil.example", false),
-            ("evil.example.org", false),
-        ] {
-            assert_eq!(classifier.is_blocked(host), blocked, "{host}");
-        }
     }
 }

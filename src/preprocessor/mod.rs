@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub use domain_classifier::DomainClassifier;
 pub use overflow_controller::{OverflowController, Pressure};
 
+use crate::blocklist::BlockList;
 use crate::config;
 use crate::counters::Counters;
 use crate::crawl::{Crawl, Trap};
@@ -77,6 +78,7 @@ pub struct Preprocessor {
     settings: config::Queues,
     max_host_failures: u8,
     counters: Arc<Counters>,
+    blocklist: Arc<BlockList>,
     ledger: Arc<Ledger>,
     /// Whether there is room in memory for what is on disk of sites.
     is_roomy: AtomicBool,
@@ -89,15 +91,16 @@ impl Preprocessor {
         jobs: Arc<CrawlJobs>,
         counters: Arc<Counters>,
         ledger: Arc<Ledger>,
+        blocklist: Arc<BlockList>,
     ) -> Self {
-        let blocked = &settings.crawl.blocked_sites;
         Self {
-            classifier: DomainClassifier::new(settings.queues.sites, blocked),
+            classifier: DomainClassifier::new(settings.queues.sites),
             overflow: OverflowController::new(settings.queues.clone(), counters.clone()),
             jobs,
             settings: settings.queues.clone(),
             max_host_failures: settings.politeness.max_host_failures,
             counters,
+            blocklist,
             ledger,
             is_roomy: AtomicBool::new(true),
         }
@@ -117,7 +120,7 @@ impl Preprocessor {
             return;
         };
         let host = first.record.url.host();
-        if self.classifier.is_blocked(host) {
+        if self.blocklist.is_blocked(host) {
             let count = candidates.map(|_| outcome(Admission::Refused)).count();
             self.counters.blocked_list.add(count as u64);
             return;
@@ -350,6 +353,7 @@ impl Preprocessor {
             && self.overflow.has_room(self.jobs.queued(), url.record.depth);
         if !has_room {
             self.counters.refused_overflow.add(1);
+            state.dropped += 1;
             return Admission::NoRoom;
         }
         site.seen.insert(url.fingerprint);
@@ -370,6 +374,54 @@ impl Preprocessor {
         self.classifier.sites()
     }
 
+    /// Drops what is queued for sites that are on the block list, and forgets the sites
+    /// themselves unless a fetch is under way on them. Tells whether all are forgotten.
+    pub fn forget_blocked(&self) -> bool {
+        let mut all_gone = true;
+        for cell in self.classifier.sites() {
+            let mut state = cell.lock();
+            if !self.blocklist.is_blocked(state.site.host()) {
+                continue;
+            }
+            self.drop_blocked(&mut state);
+            match state.phase {
+                Phase::Leased | Phase::Resolving => all_gone = false,
+                Phase::Moved => {}
+                Phase::Idle | Phase::Waiting | Phase::GivenUp => {
+                    state.phase = Phase::Moved;
+                    state.connection = None;
+                    self.classifier.forget(state.site.host());
+                    self.ledger.site_left(state.site.host(), Key(cell.key));
+                }
+            }
+        }
+        all_gone
+    }
+
+    /// Drops what is queued for a site that is on the block list.
+    pub fn drop_blocked(&self, state: &mut SiteState) {
+        let drained = self.jobs.drain(state);
+        self.counters.blocked_list.add(drained);
+    }
+
+    /// Every host of which something is known on disk alone, or may be.
+    pub fn hosts_on_disk(&self) -> Vec<String> {
+        let mut hosts = Vec::new();
+        let Some(store) = self.ledger.more() else {
+            return hosts;
+        };
+        let is_away = |host: &str| self.classifier.find(host).is_none();
+        let walked = store.for_each_site(|host, _| {
+            if is_away(host) {
+                hosts.push(host.to_owned());
+            }
+        });
+        if let Err(error) = walked {
+            tracing::error!("cannot look through the sites on disk: {error}");
+        }
+        hosts
+    }
+
     /// Takes a site out of this peer once no fetch is under way on it; `None` if it is
     /// not here. Its URLs stay outstanding until the record has arrived elsewhere.
     pub fn freeze(&self, host: &str) -> Option<Result<Frozen, SiteRecordError>> {
@@ -388,7 +440,11 @@ impl Preprocessor {
             return None;
         }
         state.is_freezing = true;
-        cell.wait_for_lease_end(&mut state);
+        if !cell.wait_for_lease_end(&mut state, || self.jobs.is_closed()) {
+            // The engine ends: it stays here, as it is.
+            state.is_freezing = false;
+            return None;
+        }
         drop(state);
         let is_whole = self.make_whole(&cell);
         let is_whole = is_whole.and_then(|()| self.jobs.bring_all(&cell));
@@ -499,8 +555,15 @@ mod tests {
         let jobs = Arc::new(jobs);
         let definition = CrawlDefinition::from_settings(&settings.crawl);
         let form = CanonicalForm::new(&[]);
+        let blocklist = Arc::new(BlockList::new(&settings.crawl, 0));
         Door {
-            preprocessor: Preprocessor::new(&settings, jobs.clone(), counters.clone(), ledger),
+            preprocessor: Preprocessor::new(
+                &settings,
+                jobs.clone(),
+                counters.clone(),
+                ledger,
+                blocklist,
+            ),
             crawl: Crawls::default().add(definition, &form).unwrap(),
             counters,
             jobs,
@@ -657,5 +720,14 @@ mod tests {
         );
         assert_eq!(door.counters.error(kind).get(), 1);
         assert_eq!(door.jobs.outstanding.count(), 0);
+    }
+
+    #[test]
+    fn an_engine_that_ends_waits_for_no_name() {
+        let door = door(|_| {});
+        assert_eq!(door.knock("http://a.example/"), Admission::Queued);
+        // Nobody looks the name up any more: a handover that waited for that never ended.
+        door.jobs.close();
+        assert!(door.preprocessor.freeze("a.example").is_none());
     }
 }

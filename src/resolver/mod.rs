@@ -6,7 +6,9 @@
 //! site is in the queue at most once, so the bound on sites bounds the queue.
 //!
 //! - [`names`]: the name services there are
+//! - [`cache`]: what they answered, kept for a while
 
+pub mod cache;
 pub mod names;
 
 use std::collections::VecDeque;

@@ -70,6 +70,11 @@ impl Robots {
         parse::parse(text, agent)
     }
 
+    /// Whether there are any rules that bind us.
+    pub fn has_rules(&self) -> bool {
+        !self.rules.is_empty()
+    }
+
     /// Whether the path (with its query, as in a request line) may be fetched.
     ///
     /// The cost grows with the number of rules. A hostile site can make it

@@ -6,6 +6,7 @@
 //! mishap, or a count in the wrong place, fails the test.
 //!
 //! - `hosts`: hosts that cannot be talked to, or not for long
+//! - `beside`: all of them at once, and what healthy sites notice of it
 //! - `answers`: answers that are too long, too slow, or not as long as they say
 //! - `contents`: bodies that arrive, and are not what a page should be
 //! - `directions`: robots rules and redirects that lead astray
@@ -13,6 +14,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod answers;
+mod beside;
 mod contents;
 mod directions;
 mod hosts;
@@ -105,6 +107,7 @@ fn crawl(mut settings: Settings, seeds: Vec<String>) -> (Report, Option<Ending>)
         settings,
         overlay: Arc::new(MemoryNetwork::new().join(PeerId([1; 32]))),
         names: Arc::new(SystemNames),
+        receipts: None,
         kept: None,
     })
     .unwrap();

@@ -1,5 +1,6 @@
 //! Engines for tests, on webs of their own.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,10 +33,22 @@ pub fn settings() -> Settings {
 
 /// A peer on this network, for this web.
 pub fn engine(settings: &Settings, network: &MemoryNetwork, peer: u8, web: &Arc<Web>) -> Engine {
+    engine_with_receipts(settings, network, peer, web, None)
+}
+
+/// The same, with its receipts in this folder.
+pub fn engine_with_receipts(
+    settings: &Settings,
+    network: &MemoryNetwork,
+    peer: u8,
+    web: &Arc<Web>,
+    receipts: Option<PathBuf>,
+) -> Engine {
     let surroundings = Surroundings {
         settings: settings.clone(),
         overlay: Arc::new(network.join(PeerId::repeat(peer))),
         names: Arc::new(WebNames(web.clone())),
+        receipts,
         limits: Limits::new(&settings.limits),
         kept: None,
     };

@@ -250,6 +250,7 @@ fn a_peer_that_has_left_its_network_joins_again() {
         overlay,
         names: Arc::new(WebNames(web.clone())),
         kept: None,
+        receipts: None,
     })
     .unwrap();
     engine.begin(whole(&web, &settings)).unwrap();

@@ -8,15 +8,21 @@
 
 mod archive;
 mod bad_input;
+mod blocking;
 mod command_line;
 mod crawling;
 mod crew;
+mod desktop;
 mod durable;
 mod fleet_processes;
 mod fleets;
 mod full_disk;
+mod guard;
 mod hostile;
 mod limits;
 mod links;
+mod politeness;
+mod receipts;
+mod robots_fuzz;
 mod sharing;
 mod store;

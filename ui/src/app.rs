@@ -53,6 +53,13 @@ pub struct WindowOptions {
     pub icon: Option<IconData>,
     /// Its size in points; `None` for the usual one.
     pub size: Option<[f32; 2]>,
+    /// Whether it begins out of sight, as at login.
+    pub is_hidden: bool,
+}
+
+/// An icon from the bytes of a PNG file; `None` if they are none.
+pub fn icon(png: &[u8]) -> Option<IconData> {
+    eframe::icon_data::from_png_bytes(png).ok()
 }
 
 /// Opens the window and stays until it is closed. The renderer is OpenGL: it works in
@@ -61,6 +68,7 @@ pub fn run<B: Backend + 'static>(
     window: WindowOptions,
     make: impl FnOnce(Waker) -> B,
 ) -> eframe::Result {
+    let is_hidden = window.is_hidden;
     let mut viewport = ViewportBuilder::default()
         .with_title(TITLE)
         .with_app_id(APP_ID)
@@ -83,7 +91,9 @@ pub fn run<B: Backend + 'static>(
         Box::new(|creation| {
             let ctx = &creation.egui_ctx;
             let backend = make(Waker(ctx.clone()));
-            Ok(Box::new(App::new(ctx, backend).with_system_fonts()))
+            let mut app = App::new(ctx, backend).with_system_fonts();
+            app.begins_hidden = is_hidden;
+            Ok(Box::new(app))
         }),
     )
 }
@@ -105,6 +115,8 @@ pub struct App<B> {
     closing: bool,
     /// The last `raise_window` that was followed.
     raised: u64,
+    /// Whether it is to be out of sight from its first frame on.
+    begins_hidden: bool,
 }
 
 impl<B: Backend> App<B> {
@@ -126,6 +138,7 @@ impl<B: Backend> App<B> {
             dialog: None,
             fonts: None,
             closing: false,
+            begins_hidden: false,
         }
     }
 
@@ -236,7 +249,13 @@ impl<B: Backend> eframe::App for App<B> {
         self.toasts.take_notices(&self.model.notices, time_secs);
         self.toasts.expire(ctx, time_secs);
         self.follow_looks(ctx);
+        if std::mem::take(&mut self.begins_hidden) && self.model.first_run.is_none() {
+            self.hide(ctx);
+        }
         self.follow_raise(ctx);
+        if self.model.quits && !self.closing {
+            self.quit(ctx);
+        }
         self.answer_close(ctx);
         self.take_dropped(ctx);
         self.cover_scripts(ctx);

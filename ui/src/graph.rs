@@ -79,6 +79,8 @@ pub struct Graph<'a> {
 
 /// Width of the scale at the left.
 const AXIS_WIDTH: f32 = 40.0;
+/// The part of the time axis, from its left end, that has no words under it.
+const LEFT_MARGIN: f64 = 0.04;
 /// Width of a mark on the time axis at least; below that there are fewer of them.
 const LEAST_MARK_WIDTH: f64 = 56.0;
 
@@ -232,7 +234,12 @@ fn thirds(top: f64) -> Vec<GridMark> {
 
 fn time_axis(span: Span, color: eframe::egui::Color32) -> AxisHints<'static> {
     AxisHints::new_x()
-        .formatter(move |mark, _| {
+        .formatter(move |mark, shown| {
+            // At the very left it would run into the numbers of the other axis.
+            let part = (mark.value - shown.start()) / (shown.end() - shown.start());
+            if part < LEFT_MARGIN {
+                return String::new();
+            }
             let local = Local::new((mark.value.max(0.0) * 1_000.0).round() as u64, 0);
             match span {
                 Span::Min1 => local.clock_secs(),

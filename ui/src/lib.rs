@@ -14,12 +14,14 @@
 //!
 //! - [`model`], [`command`]: the two types above and what they are made of.
 //! - [`app`]: the window itself; `frame` holds what is around every screen.
+//! - `explain`: a small window that says one thing.
 //! - `screens`: one file for each screen.
 //! - [`theme`], [`mod@format`], [`symbols`], `fonts`: how things look and read, said once.
 //! - `parts`, `table`, `graph`: what several screens are built from.
 
 pub mod app;
 pub mod command;
+mod explain;
 mod fonts;
 pub mod format;
 mod frame;
@@ -31,7 +33,8 @@ pub mod symbols;
 mod table;
 pub mod theme;
 
-pub use app::{App, Backend, Waker, WindowOptions, run};
+pub use app::{App, Backend, Waker, WindowOptions, icon, run};
 pub use command::Command;
 pub use eframe::egui;
+pub use explain::explain;
 pub use model::Model;

@@ -83,6 +83,7 @@ pub fn role(role: Role) -> Symbol {
     match role {
         Role::Supernode => symbol('★', "supernode"),
         Role::Leaf => symbol('⏺', "leaf"),
+        Role::Peer => symbol('⏺', "peer"),
     }
 }
 
@@ -112,7 +113,7 @@ mod tests {
         let mut glyphs = vec![ASCENDING, DESCENDING, DOWNLOAD, UPLOAD, STATE, PROBLEM];
         glyphs.extend(Outcome::ALL.map(|of| outcome(of).glyph));
         glyphs.extend(Screen::ALL.map(|of| screen(of).glyph));
-        glyphs.extend([Role::Supernode, Role::Leaf].map(|of| role(of).glyph));
+        glyphs.extend([Role::Supernode, Role::Leaf, Role::Peer].map(|of| role(of).glyph));
         glyphs.extend(levels.map(|of| level(of).glyph));
         let ctx = Context::default();
         let _ = ctx.run_ui(RawInput::default(), |ui| {

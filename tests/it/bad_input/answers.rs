@@ -64,7 +64,7 @@ fn a_header_of_a_megabyte() {
     );
 }
 
-/// More fields than an HTTP client has room for are no HTTP that it understands.
+/// More fields than an HTTP client has room for.
 #[test]
 fn a_header_of_a_megabyte_in_small_lines() {
     expect_page(
@@ -73,7 +73,82 @@ fn a_header_of_a_megabyte_in_small_lines() {
             let headers = "X-Small: x\r\n".repeat((1 << 20) / 12);
             respond(stream, "200 OK", &headers, b"a page")
         },
-        &[("errors.other", 1), ("retries", 1)],
+        &[("errors.too_large", 1)],
+    );
+}
+
+/// Each line is short, and there is always another one.
+#[test]
+fn a_header_that_never_ends() {
+    for line in [
+        "X-Short: x\r\n",
+        "X: \r\n",
+        "Set-Cookie: a=b; path=/; secure\r\n",
+    ] {
+        expect_page(
+            settings(),
+            move |mut stream| {
+                stream.write_all(b"HTTP/1.1 200 OK\r\n")?;
+                let lines = line.repeat(4_096 / line.len());
+                loop {
+                    stream.write_all(lines.as_bytes())?;
+                }
+            },
+            &[("errors.too_large", 1)],
+        );
+    }
+}
+
+/// A server that drips is let go long before the time for a whole request is over.
+#[test]
+fn drips_end_early() {
+    let mut hurried = settings();
+    hurried.network.fetch_timeout_ms = 60_000;
+    hurried.network.slow_grace_ms = 300;
+    hurried.network.min_bytes_per_sec = 10_000;
+    for begins in [
+        &b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"[..],
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nX-Slow: ",
+        b"HTTP/1.1 200 O",
+    ] {
+        expect_page(
+            hurried.clone(),
+            |mut stream| {
+                stream.write_all(begins)?;
+                drip(stream, b"x")
+            },
+            &[("errors.timeout", 1), ("retries", 1)],
+        );
+    }
+}
+
+/// A server that falls silent in the middle is too slow as well; one that takes its time
+/// to begin is not.
+#[test]
+fn silence_in_the_middle_is_slow_and_at_the_beginning_is_not() {
+    let mut hurried = settings();
+    hurried.network.slow_grace_ms = 200;
+    hurried.network.min_bytes_per_sec = 10_000;
+    expect_page(
+        hurried.clone(),
+        |mut stream| {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")?;
+            stay_silent(stream)
+        },
+        &[("errors.timeout", 1), ("retries", 1)],
+    );
+    expect_page(
+        hurried,
+        |mut stream| {
+            stream.set_read_timeout(Some(std::time::Duration::from_millis(700)))?;
+            // Nothing comes, so this takes as long as the server takes to think.
+            let _thought = std::io::Read::read(&mut stream, &mut [0]);
+            stream.set_read_timeout(None)?;
+            page(stream, "thought over")
+        },
+        &ONE_PAGE,
     );
 }
 

@@ -3,24 +3,140 @@
 use std::io::Write;
 
 use flate2::Compression;
-use flate2::write::GzEncoder;
+use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 use peercrawl::config::Scope;
 use peercrawl::engine::Ending;
 
 use super::{HEALTHY_PAGES, ONE_PAGE, crawl, expect, expect_page, healthy, settings};
 use crate::hostile::{HostileWeb, page, respond};
 
-#[test]
-fn bombs_do_not_go_off() {
+/// Bodies that grow to 20 MiB, a thousand times their size, by the encoding's name.
+pub fn bombs() -> Vec<(&'static str, Vec<u8>)> {
     let zeros = vec![0; 20 << 20];
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
-    gzip.write_all(&zeros).unwrap();
-    let gzip = gzip.finish().unwrap();
+    let gzip = |body: &[u8]| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(body).unwrap();
+        encoder.finish().unwrap()
+    };
+    let mut zlib = ZlibEncoder::new(Vec::new(), Compression::best());
+    zlib.write_all(&zeros).unwrap();
+    let mut bare = DeflateEncoder::new(Vec::new(), Compression::best());
+    bare.write_all(&zeros).unwrap();
     let mut brotli = brotli::CompressorWriter::new(Vec::new(), 4_096, 3, 20);
     brotli.write_all(&zeros).unwrap();
-    let brotli = brotli.into_inner();
-    for (name, body) in [("gzip", gzip), ("br", brotli)] {
-        assert!(body.len() < 1 << 20, "{name}: {}", body.len());
+    let bombs = vec![
+        ("gzip", gzip(&zeros)),
+        ("deflate", zlib.finish().unwrap()),
+        ("deflate", bare.finish().unwrap()),
+        ("br", brotli.into_inner()),
+        ("gzip, gzip", gzip(&gzip(&zeros))),
+        ("gzip, gzip, x-gzip", gzip(&gzip(&gzip(&zeros)))),
+    ];
+    for (name, body) in &bombs {
+        assert!(body.len() * 1_000 <= zeros.len(), "{name}: {}", body.len());
+    }
+    bombs
+}
+
+#[test]
+fn encodings_in_each_other_are_undone_up_to_a_point() {
+    let gzip = |body: &[u8]| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(body).unwrap();
+        encoder.finish().unwrap()
+    };
+    let mut body = b"a page".to_vec();
+    for layers in 1..=5 {
+        body = gzip(&body);
+        let body = body.clone();
+        let expected = match layers {
+            1..=3 => &ONE_PAGE[..],
+            _ => &[("errors.other", 1)],
+        };
+        expect_page(
+            settings(),
+            move |stream| {
+                let names = vec!["gzip"; layers].join(", ");
+                let headers = format!("Content-Encoding: {names}\r\n");
+                respond(stream, "200 OK", &headers, &body)
+            },
+            expected,
+        );
+    }
+}
+
+/// The header says that it is a film: its body is not read.
+#[test]
+fn content_that_is_not_wanted() {
+    let mut web = HostileWeb::default();
+    let site = web.pages(|path, mut stream| match path {
+        "/film" => {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\n\r\n")?;
+            // Without an end: whoever reads it never gets to the next page.
+            loop {
+                stream.write_all(&[0; 4_096])?;
+            }
+        }
+        _ => page(stream, "a page"),
+    });
+    expect(
+        &mut web,
+        settings(),
+        &[site.url("/film"), site.url("/")],
+        &[&ONE_PAGE[..], &[("errors.content_type", 1)]].concat(),
+    );
+    assert_eq!(site.asked_for("/film"), 1, "not tried again");
+}
+
+/// What is no page has any type it likes: the status counts.
+#[test]
+fn types_of_redirects_and_errors_do_not_matter() {
+    let mut web = HostileWeb::default();
+    let film = "Content-Type: video/mp4\r\n";
+    let site = web.http(move |path, stream| match path {
+        "/robots.txt" => respond(stream, "200 OK", film, b"User-agent: *\nDisallow: /no"),
+        "/" => respond(
+            stream,
+            "302 Found",
+            &format!("Location: /gone\r\n{film}"),
+            b"",
+        ),
+        _ => respond(stream, "404 Not Found", film, b""),
+    });
+    expect(
+        &mut web,
+        settings(),
+        &[site.url("/"), site.url("/no")],
+        &[
+            ("errors.http_4xx", 1),
+            ("redirects", 1),
+            ("urls.blocked_robots", 1),
+        ],
+    );
+}
+
+#[test]
+fn ten_megabytes_of_attributes() {
+    let mut settings = settings();
+    settings.network.max_body_bytes = 12 << 20;
+    expect_page(
+        settings,
+        |stream| {
+            let attributes = "a=\"bcd\" ".repeat((5 << 20) / 8);
+            page(stream, format!("<p {attributes}><a {attributes} href=/>"))
+        },
+        &[
+            ("pages", 1),
+            ("content.new", 1),
+            ("urls.discovered", 1),
+            ("urls.duplicate", 1),
+        ],
+    );
+}
+
+#[test]
+fn bombs_do_not_go_off() {
+    for (name, body) in bombs() {
         expect_page(
             settings(),
             move |stream| {

@@ -73,6 +73,42 @@ fn redirects_in_a_circle() {
     );
 }
 
+/// Where a redirect to another host leads is a URL like any other: it has a site, robots
+/// rules and a scope of its own.
+#[test]
+fn redirects_to_other_hosts_pass_every_check_again() {
+    let mut web = HostileWeb::default();
+    let other = web.http(|path, stream| match path {
+        "/robots.txt" => respond(stream, "200 OK", "", b"User-agent: *\nDisallow: /no"),
+        _ => page(stream, format!("{path} elsewhere")),
+    });
+    let (yes, no, port) = (other.url("/yes"), other.url("/no"), other.url("/again"));
+    let site = web.pages(move |path, stream| match path {
+        "/yes" => redirect(stream, &yes),
+        "/no" => redirect(stream, &no),
+        _ => redirect(stream, &port),
+    });
+    expect(
+        &mut web,
+        settings(),
+        &[
+            site.url("/yes"),
+            site.url("/no"),
+            site.url("/again"),
+            other.url("/again"),
+        ],
+        &[
+            ("pages", 2),
+            ("content.new", 2),
+            ("redirects", 3),
+            ("urls.blocked_robots", 1),
+            ("urls.duplicate", 1),
+        ],
+    );
+    assert_eq!(other.asked_for("/robots.txt"), 1);
+    assert_eq!(other.asked_for("/no"), 0);
+}
+
 #[test]
 fn redirects_to_nowhere() {
     for target in [

@@ -59,6 +59,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let window = WindowOptions {
         icon: None,
         size: sizes.first_chunk().copied(),
+        is_hidden: false,
     };
     peercrawl_ui::run(window, move |waker| {
         let shared = Arc::new(Mutex::new(Arc::new(model)));

@@ -78,6 +78,8 @@ pub struct Model {
     /// Each time that this grows the window comes to the front: a second start of the
     /// program, a click on the tray icon.
     pub raise_window: u64,
+    /// The program ends, and its window with it: somebody asked for that elsewhere.
+    pub quits: bool,
 }
 
 /// What the crawl does, and why.

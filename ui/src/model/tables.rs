@@ -141,6 +141,8 @@ pub enum Role {
     /// It is linked to a few supernodes.
     #[default]
     Leaf,
+    /// It is one of many equals, as all are in a flat network.
+    Peer,
 }
 
 /// A peer.
@@ -158,10 +160,10 @@ pub struct PeerRow {
     pub share: f64,
     /// How long an answer takes, if it was ever asked.
     pub rtt_ms: Option<u32>,
-    /// Received from it.
-    pub download_bytes: u64,
-    /// Sent to it.
-    pub upload_bytes: u64,
+    /// Received from it, if that is known.
+    pub download_bytes: Option<u64>,
+    /// Sent to it, if that is known.
+    pub upload_bytes: Option<u64>,
     /// Its program's version; empty if unknown.
     pub version: String,
 }

@@ -21,6 +21,8 @@ pub struct FirstRunState {
     site: String,
     join_file: String,
     peer: String,
+    /// Whether the page was ready to be typed into once.
+    was_focused: bool,
     /// Something was missing when *Start crawling* was pressed.
     incomplete: bool,
 }
@@ -132,6 +134,9 @@ fn begin_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut FirstRunState) {
             With::Site => {
                 let site = &mut state.site;
                 let field = parts::text_field_ui(ui, "Web address", site, "https://example.org/");
+                if !std::mem::replace(&mut state.was_focused, true) {
+                    field.request_focus();
+                }
                 problems_ui(
                     ui,
                     scene,

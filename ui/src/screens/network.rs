@@ -195,11 +195,14 @@ fn peer_ui(ui: &mut Ui, peer: &PeerRow) {
 }
 
 fn figures(peer: &PeerRow) -> [(String, Option<String>); 5] {
-    let bytes = |number| {
-        let exact = format!("{} bytes", format::count(number));
-        (format::bytes(number), Some(exact))
-    };
     let dash = || "–".to_owned();
+    let bytes = |number: Option<u64>| match number {
+        Some(number) => {
+            let exact = format!("{} bytes", format::count(number));
+            (format::bytes(number), Some(exact))
+        }
+        None => (dash(), None),
+    };
     let answers = peer.rtt_ms.map_or_else(dash, |ms| format!("{ms} ms"));
     let version = match peer.version.is_empty() {
         true => dash(),

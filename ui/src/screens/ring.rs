@@ -28,7 +28,7 @@ pub fn ring_ui(ui: &mut Ui, network: &Network, size: f32) {
             // Supernodes stand further in, so that their links are seen.
             let out = match node.role {
                 Role::Supernode => 0.66,
-                Role::Leaf => 1.0,
+                Role::Leaf | Role::Peer => 1.0,
             };
             pos2(middle.x + sin * radius * out, middle.y - cos * radius * out)
         })
@@ -45,6 +45,7 @@ pub fn ring_ui(ui: &mut Ui, network: &Network, size: f32) {
             (true, _) => (7.0, palette.accent),
             (false, Role::Supernode) => (5.5, palette.text),
             (false, Role::Leaf) => (4.0, palette.weak),
+            (false, Role::Peer) => (5.0, palette.text),
         };
         painter.circle(at, size, color, Stroke::new(1.5, palette.card));
     }

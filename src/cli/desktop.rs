@@ -1,0 +1,129 @@
+//! `peercrawl` and `peercrawl JOINFILE`: the desktop app.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use peercrawl::conditions::Sources;
+use peercrawl::config::Layers;
+use peercrawl::data_directory::DataDirectory;
+use peercrawl::desktop::{self, EventLog, Opening, Window, WindowError};
+use peercrawl::store::StoreError;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
+
+use super::data::DataArguments;
+use super::{SettingsArguments, passing_secret, run};
+
+/// The arguments.
+#[derive(Args, Default)]
+pub struct Desktop {
+    /// A join file to open
+    #[arg(value_name = "JOINFILE")]
+    join_file: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataArguments,
+    /// The window's size in points, such as 900x600
+    #[arg(long, value_name = "WxH", value_parser = window_size, hide = true)]
+    window_size: Option<[f32; 2]>,
+    /// Begin without the window, as at login; a second start brings it
+    #[arg(long)]
+    hidden: bool,
+    #[command(flatten)]
+    settings: SettingsArguments,
+}
+
+/// Reads `900x600`.
+pub fn window_size(text: &str) -> Result<[f32; 2], String> {
+    let sides = text.split_once('x');
+    let sides = sides.and_then(|(width, height)| Some([width.parse().ok()?, height.parse().ok()?]));
+    sides.ok_or_else(|| "expected WIDTHxHEIGHT, such as 900x600".to_owned())
+}
+
+impl Desktop {
+    /// Opens the window; without a display, runs headless.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        if !desktop::has_display() {
+            return self.run_headless("There is no display to open a window on");
+        }
+        let settings = self.settings.read()?;
+        let path = self.data.path()?;
+        let directory = match DataDirectory::open(&path, passing_secret()?) {
+            Ok(directory) => directory,
+            Err(error @ StoreError::InUse(..)) => return self.knock(&path, &error),
+            Err(error) => return Err(error.into()),
+        };
+        let log = watch_events();
+        for notice in &directory.notices {
+            tracing::warn!("{notice}");
+        }
+        let config_file = self.settings.config.clone().or_else(Layers::user_file);
+        let opening = Opening {
+            settings,
+            config_file,
+            data: Some(directory),
+            join_file: self.join_file.clone(),
+            demo: None,
+            conditions: Some(Sources::default()),
+            log,
+        };
+        let window = Window {
+            size: self.window_size,
+            is_hidden: self.hidden,
+        };
+        match desktop::open(opening, window, super::stop_requests()?) {
+            Ok(()) => Ok(ExitCode::SUCCESS),
+            Err(WindowError::Window(why)) => {
+                self.run_headless(&format!("No window can be opened ({why})"))
+            }
+            Err(why) => Err(why.into()),
+        }
+    }
+
+    fn run_headless(self, why: &str) -> anyhow::Result<ExitCode> {
+        eprintln!("{why}: running headless, as `peercrawl run` does.");
+        run::Run::with(self.settings, self.data).run()
+    }
+
+    /// Another process has the data directory: its window comes forward, or this one
+    /// says why it cannot.
+    fn knock(self, data: &Path, error: &StoreError) -> anyhow::Result<ExitCode> {
+        match desktop::knock(data, self.join_file.as_deref()) {
+            Ok(()) => {
+                eprintln!("PeerCrawl runs already: its window comes to the front.");
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(_) => {
+                let text = format!(
+                    "{error}. PeerCrawl runs there without a window. Stop it first, or start \
+                     this one with a folder of its own: peercrawl --data DIR"
+                );
+                // Whoever double-clicked an icon has no terminal to read this in.
+                if let Err(why) = peercrawl_ui::explain(&text) {
+                    tracing::debug!("no window to say it in: {why}");
+                }
+                anyhow::bail!(text);
+            }
+        }
+    }
+}
+
+/// Keeps events for the window, and sends warnings to standard error.
+pub fn watch_events() -> EventLog {
+    let log = EventLog::default();
+    let filter = EnvFilter::try_from_default_env();
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_filter(filter.unwrap_or_else(|_| EnvFilter::new("warn")));
+    // What libraries say is for engineers.
+    let ours = EnvFilter::new("off,peercrawl=info,peercrawl_overlay=info");
+    let subscriber = tracing_subscriber::registry()
+        .with(log.clone().with_filter(ours))
+        .with(lines);
+    if let Err(why) = subscriber.try_init() {
+        eprintln!("peercrawl: events cannot be logged: {why}");
+    }
+    log
+}

@@ -1,0 +1,429 @@
+//! What the user wants, carried out.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use peercrawl_ui::Command;
+use peercrawl_ui::command::Begin;
+use peercrawl_ui::model::{Field, LookUp, Setting};
+use toml_edit::{Array, Value};
+
+use super::crew::DemoSpec;
+use super::desk::{Desk, EngineStage};
+use super::join_file::{self, JoinFile};
+use super::link::Order;
+use super::network_view::outside_first;
+use super::stage::Wish;
+use super::{addresses, autostart, tasks};
+use crate::canonical::CanonicalForm;
+use crate::config::Settings;
+use crate::crawl::CrawlDefinition;
+use crate::data_directory::disk_limit;
+
+impl Desk {
+    /// Carries out an order, and shows what came of it.
+    pub fn take(&mut self, order: Order) {
+        match order {
+            Order::User(command) => self.carry_out(command),
+            Order::Rung(join_file) => {
+                self.state.is_hidden = false;
+                self.state.raise_window += 1;
+                if let Some(path) = join_file {
+                    self.read_join_file(&path);
+                }
+            }
+            Order::Tray(tray) => {
+                self.abilities.tray = true;
+                self.state.tray = Some(tray);
+            }
+            Order::Stop => self.state.quits = true,
+            Order::Chosen(field, path) => match field {
+                Field::JoinFile => self.read_join_file(&path),
+                Field::NewJoinFile => self.make_join_file(&path),
+                Field::ArchiveFolder => self.carry_out(Command::MoveArchive(path)),
+                _ => {}
+            },
+            Order::Found(url, found) => self.state.look_up = Some(LookUp { url, found }),
+            Order::Archive(files) => self.state.picture.archive_files = files,
+            Order::Done(Ok(text)) if text.is_empty() => {}
+            Order::Done(Ok(text)) => self.say(text),
+            Order::Done(Err(text)) => self.fail(text),
+        }
+    }
+
+    fn carry_out(&mut self, command: Command) {
+        match command {
+            Command::Begin { settings, with } => self.begin(&settings, with),
+            Command::NotNow => self.state.first_run = None,
+            Command::Start => self.go(),
+            Command::Pause => self.pause(None),
+            Command::PauseFor { minutes } => {
+                let until_ms = self.now_ms() + u64::from(minutes) * 60_000;
+                self.pause(Some(until_ms));
+            }
+            Command::FinishAndStop => self.finish(),
+            Command::Change(setting) => self.change(&setting),
+            Command::Show(view) => self.state.view = *view,
+            Command::BlockSite(host) => self.block(&host, true),
+            Command::UnblockSite(host) => self.block(&host, false),
+            Command::CheckSeeds(text) => {
+                let known = &self.config.crawl.seeds;
+                self.state.check = addresses::check_seeds(&self.form(), &text, known);
+            }
+            Command::AddSeeds(seeds) => self.add_seeds(&seeds),
+            Command::RemoveSeeds(seeds) => self.remove_seeds(&seeds),
+            Command::AddPeer(address) => self.add_peer(&address),
+            Command::ReadJoinFile(path) => self.read_join_file(&path),
+            Command::AcceptJoin => self.accept_join(),
+            Command::DeclineJoin => self.state.offer = None,
+            Command::MakeJoinFile(path) => self.make_join_file(&path),
+            Command::Browse(field) => {
+                let at = PathBuf::from(self.join_file_path());
+                tasks::browse(&self.orders, field, &at);
+            }
+            Command::OpenArchiveFolder => match self.archive_folder() {
+                Some(folder) => tasks::open_folder(&self.orders, folder),
+                None => self.fail("The demo keeps no pages."),
+            },
+            Command::LookUp(url) => self.look_up(&url),
+            Command::MoveArchive(folder) => self.move_archive(&folder),
+            Command::DropOldest => self.drop_oldest(),
+            Command::Hidden => self.state.is_hidden = true,
+            // The loop has ended with it.
+            Command::Quit => {}
+        }
+    }
+
+    fn form(&self) -> CanonicalForm {
+        CanonicalForm::new(&self.config.crawl.session_ids)
+    }
+
+    /// Something is wrong with what was typed.
+    pub fn problem(&mut self, field: Field, text: impl Into<String>) {
+        self.forget_problem(field);
+        self.state.problems.push((field, text.into()));
+    }
+
+    /// Nothing is wrong with it.
+    pub fn forget_problem(&mut self, field: Field) {
+        self.state.problems.retain(|(of, _)| *of != field);
+    }
+
+    /// The first page was answered with *Start crawling*.
+    fn begin(&mut self, settings: &[Setting], with: Begin) {
+        for field in [Field::FirstSite, Field::PeerAddress, Field::JoinFile] {
+            self.forget_problem(field);
+        }
+        match with {
+            Begin::AsConfigured => {}
+            Begin::Site(text) => match addresses::web_address(&self.form(), &text) {
+                Ok(url) => self.set_seeds(vec![url.to_string()]),
+                Err(why) => return self.problem(Field::FirstSite, why),
+            },
+            Begin::Peer(address) => match addresses::check(&address) {
+                Ok(()) => self.set_bootstrap(vec![address]),
+                Err(why) => return self.problem(Field::PeerAddress, why),
+            },
+            Begin::JoinFile(path) => {
+                self.apply_first(settings);
+                return self.read_join_file(&path);
+            }
+            Begin::Demo => self.demo = Some(DemoSpec::default()),
+        }
+        self.apply_first(settings);
+        self.begun();
+    }
+
+    /// The settings of the first page: what was changed there, and what it proposed.
+    fn apply_first(&mut self, settings: &[Setting]) {
+        for setting in settings {
+            self.change(setting);
+        }
+        self.write_first_limits();
+    }
+
+    /// The first page has been answered for good.
+    fn begun(&mut self) {
+        self.state.first_run = None;
+        if self.demo.is_none() {
+            self.set_key("desktop.first_run_done", Value::from(true));
+        }
+        self.state.kept.wish = Wish::Crawl;
+        self.keep();
+        self.start();
+    }
+
+    /// Crawl, or go on with it.
+    fn go(&mut self) {
+        if self.demo.is_none() && !self.has_crawl() {
+            return self.ask_first();
+        }
+        if self.demo.is_none() && !self.config.desktop.first_run_done {
+            return self.ask_first();
+        }
+        self.state.kept.wish = Wish::Crawl;
+        self.state.trouble = None;
+        self.keep();
+        if let EngineStage::Finishing(..) = self.state.engine
+            && let EngineStage::Finishing(crew, _) = std::mem::take(&mut self.state.engine)
+        {
+            self.state.engine = EngineStage::Present(crew);
+        }
+        self.start();
+    }
+
+    fn pause(&mut self, until_ms: Option<u64>) {
+        if self.state.kept.wish != Wish::Stopped {
+            self.state.kept.wish = Wish::Pause { until_ms };
+            self.keep();
+        }
+    }
+
+    fn finish(&mut self) {
+        self.state.kept.wish = Wish::Stopped;
+        self.state.trouble = None;
+        self.keep();
+        if let EngineStage::Present(_) = self.state.engine
+            && let EngineStage::Present(crew) = std::mem::take(&mut self.state.engine)
+        {
+            self.state.engine = EngineStage::Finishing(crew, Instant::now());
+        }
+    }
+
+    /// Sets a key that has no control of its own.
+    fn set_key(&mut self, key: &str, value: Value) {
+        match self.config.apply_flag(&format!("{key}={value}")) {
+            Ok(()) => self.file.set(key, value, Instant::now()),
+            Err(why) => self.fail(why.what),
+        }
+    }
+
+    fn set_seeds(&mut self, seeds: Vec<String>) {
+        self.set_key("crawl.seeds", list(&seeds));
+    }
+
+    fn set_bootstrap(&mut self, addresses: Vec<String>) {
+        self.set_key("overlay.bootstrap", list(&addresses));
+    }
+
+    fn add_seeds(&mut self, seeds: &[String]) {
+        let form = self.form();
+        let mut all = self.config.crawl.seeds.clone();
+        for seed in seeds {
+            match addresses::web_address(&form, seed) {
+                Ok(url) if !all.contains(&url.to_string()) => all.push(url.to_string()),
+                Ok(_) => {}
+                Err(why) => self.fail(format!("{seed}: {why}")),
+            }
+        }
+        self.set_seeds(all);
+        self.begin_crawl();
+    }
+
+    fn remove_seeds(&mut self, seeds: &[String]) {
+        let form = self.form();
+        let gone: Vec<String> = seeds
+            .iter()
+            .map(|seed| {
+                addresses::web_address(&form, seed)
+                    .map_or_else(|_| seed.clone(), |url| url.to_string())
+            })
+            .collect();
+        let is_kept = |seed: &&String| !gone.contains(seed) && !seeds.contains(seed);
+        let left = self.config.crawl.seeds.iter().filter(is_kept).cloned();
+        let left = left.collect();
+        self.set_seeds(left);
+    }
+
+    /// Has the engine take part in the crawl as it is defined now. What it has seen it
+    /// does not fetch again.
+    fn begin_crawl(&mut self) {
+        let definition = CrawlDefinition::from_settings(&self.config.crawl);
+        if definition.seeds.is_empty() {
+            return;
+        }
+        let begun = self.engine().map(|engine| engine.begin(definition));
+        if let Some(Err(why)) = begun {
+            self.fail(why.to_string());
+        }
+    }
+
+    fn block(&mut self, host: &str, is_blocked: bool) {
+        let mut blocked = self.config.crawl.blocked_sites.clone();
+        blocked.retain(|one| one != host);
+        if is_blocked {
+            blocked.push(host.to_owned());
+        }
+        self.set_key("crawl.blocked_sites", list(&blocked));
+        let done = self.engine().map(|engine| match is_blocked {
+            true => engine.block(host),
+            false => engine.unblock(host),
+        });
+        if let Some(Err(why)) = done {
+            self.fail(format!("{host}: {why}"));
+        }
+    }
+
+    fn add_peer(&mut self, address: &str) {
+        self.forget_problem(Field::PeerAddress);
+        if let Err(why) = addresses::check(address) {
+            return self.problem(Field::PeerAddress, why);
+        }
+        let mut all = self.config.overlay.bootstrap.clone();
+        if !all.iter().any(|one| one == address) {
+            all.push(address.to_owned());
+            self.set_bootstrap(all);
+        }
+        self.call(address);
+    }
+
+    /// Where a new join file would be written.
+    pub fn join_file_path(&self) -> String {
+        let folders = directories::UserDirs::new();
+        let folder = folders.map(|folders| {
+            let documents = folders.document_dir();
+            documents.unwrap_or(folders.home_dir()).to_owned()
+        });
+        let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_');
+        let name = self.config.overlay.network.chars();
+        let name: String = name
+            .map(|one| if is_plain(one) { one } else { '-' })
+            .collect();
+        let file = folder.unwrap_or_default().join(format!("{name}.peercrawl"));
+        file.display().to_string()
+    }
+
+    fn read_join_file(&mut self, path: &Path) {
+        self.forget_problem(Field::JoinFile);
+        match JoinFile::read(path) {
+            Ok(joined) => {
+                let is_crawling = self.state.engine.crew().is_some();
+                let offer = joined.offer(path, &self.config, is_crawling);
+                self.state.offer = Some((joined, offer));
+            }
+            Err(why) => {
+                self.problem(Field::JoinFile, why.to_string());
+                self.fail(format!("{}: {why}", path.display()));
+            }
+        }
+    }
+
+    fn accept_join(&mut self) {
+        let Some((joined, _)) = self.state.offer.take() else {
+            return;
+        };
+        // Keys that the file leaves out are as in a fresh crawl, not as in the last one.
+        let usual = Settings::default();
+        self.set_bootstrap(usual.overlay.bootstrap);
+        self.set_seeds(usual.crawl.seeds);
+        for (key, value) in joined.keys {
+            self.set_key(&key, value);
+        }
+        self.write_first_limits();
+        self.shown = super::settings::view(&self.config);
+        self.demo = None;
+        self.say(format!("Joined “{}”.", self.config.overlay.network));
+        self.start_again();
+        self.begun();
+    }
+
+    fn make_join_file(&mut self, path: &Path) {
+        self.forget_problem(Field::NewJoinFile);
+        let addresses = self.engine().map(|engine| engine.overlay().listening());
+        let addresses = outside_first(addresses.unwrap_or_default());
+        let is_outside = |address: &&String| !address.starts_with("/ip4/127.");
+        let mut given: Vec<String> = addresses.iter().filter(is_outside).cloned().collect();
+        if given.is_empty() {
+            given = addresses;
+        }
+        let text = join_file::text(&self.config, &given);
+        let path = match path.extension() {
+            Some(_) => path.to_owned(),
+            None => path.with_extension("peercrawl"),
+        };
+        match super::config_file::replace(&path, text.as_bytes()) {
+            Ok(()) => self.say(format!("The join file is {}.", path.display())),
+            Err(why) => self.problem(Field::NewJoinFile, why.to_string()),
+        }
+    }
+
+    fn move_archive(&mut self, folder: &Path) {
+        self.forget_problem(Field::ArchiveFolder);
+        if self.state.engine.crew().is_some() {
+            let why = "Finish and stop first: the files are being written.";
+            return self.problem(Field::ArchiveFolder, why);
+        }
+        let Some(from) = self.archive_folder() else {
+            return self.problem(Field::ArchiveFolder, "The demo keeps no pages.");
+        };
+        let to = folder.to_owned();
+        tasks::start(&self.orders, "move-archive", move || {
+            let moved = super::moving::move_folder(&from, &to);
+            Order::Done(match moved {
+                Ok(()) => Ok(format!("The archive is in {} now.", to.display())),
+                Err(why) => Err(format!("The archive could not be moved: {why}")),
+            })
+        });
+    }
+
+    /// Calls a peer.
+    fn call(&mut self, _address: &str) {
+        self.start_again();
+    }
+
+    /// What the first page proposes becomes the volunteer's own choice with its answer.
+    fn write_first_limits(&mut self) {
+        if self.config.desktop.first_run_done {
+            return;
+        }
+        let shown = self.shown.clone();
+        for proposed in [
+            Setting::DownloadKibPerS(shown.download_kib_per_s),
+            Setting::UploadKibPerS(shown.upload_kib_per_s),
+            Setting::MonthlyGb(shown.monthly_gb),
+            Setting::DiskGb(shown.disk_gb),
+            Setting::Connections(shown.connections),
+            Setting::CpuPercent(shown.cpu_percent),
+        ] {
+            self.change(&proposed);
+        }
+    }
+
+    /// Has the running engine follow settings that have changed.
+    pub fn apply_changes(&mut self, before: &Settings) {
+        let now = self.config.clone();
+        if before.desktop.start_at_login != now.desktop.start_at_login
+            && let Err(why) = autostart::set(now.desktop.start_at_login)
+        {
+            self.fail(format!("Starting at login could not be changed: {why}"));
+        }
+        let starts_again = before.overlay.kind != now.overlay.kind
+            || before.overlay.allow_supernode != now.overlay.allow_supernode;
+        if starts_again {
+            self.start_again();
+        }
+        if before.limits != now.limits
+            && let Some(engine) = self.engine()
+        {
+            engine.limits().apply(&now.limits);
+        }
+        if let Some(watcher) = &self.watcher {
+            watcher.set_rules(&now.schedule, &now.pause);
+        }
+        if before.archive != now.archive
+            && let Some(engine) = self.engine()
+        {
+            engine.ledger().set_archive_limit(disk_limit(&now.archive));
+        }
+        let is_other_crawl =
+            before.crawl.scope != now.crawl.scope || before.crawl.max_depth != now.crawl.max_depth;
+        if is_other_crawl {
+            self.begin_crawl();
+        }
+    }
+}
+
+fn list(items: &[String]) -> Value {
+    let array: Array = items.iter().map(String::as_str).collect();
+    array.into()
+}

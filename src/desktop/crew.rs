@@ -1,0 +1,182 @@
+//! The engine behind the window: one peer of the volunteer's network, or the demo with
+//! its own web and several peers, of which the window shows the first.
+
+use std::sync::Arc;
+
+use peercrawl_overlay::memory::MemoryNetwork;
+use peercrawl_overlay::{Overlay, PeerId};
+
+use crate::config::Settings;
+use crate::crawl::CrawlDefinition;
+use crate::data_directory::{DataDirectory, PEER_STATE};
+use crate::demo::fleet::Fleet;
+use crate::demo::web::{Web, WebSpec};
+use crate::engine::{Engine, Surroundings};
+use crate::joining;
+use crate::limits::Limits;
+use crate::resolver::SystemNames;
+
+/// What a demo consists of.
+#[derive(Debug, Clone)]
+pub struct DemoSpec {
+    /// Peers.
+    pub peers: u8,
+    /// Hosts of the built-in web.
+    pub hosts: u32,
+    /// Pages in all.
+    pub pages: u32,
+    /// Another number, another web.
+    pub seed: u64,
+}
+
+impl Default for DemoSpec {
+    fn default() -> Self {
+        Self {
+            peers: 4,
+            hosts: 200,
+            pages: 10_000,
+            seed: 1,
+        }
+    }
+}
+
+/// See the module.
+pub enum Crew {
+    /// A peer of the volunteer's network.
+    Peer(Box<Engine>),
+    /// The demo.
+    Demo {
+        /// Its peers.
+        fleet: Box<Fleet>,
+        /// Its web.
+        web: Arc<Web>,
+    },
+}
+
+impl Crew {
+    /// Starts a peer, and takes part in the crawl of the settings if they name seeds.
+    /// It fetches nothing yet if it `is_paused`.
+    pub fn peer(
+        settings: Settings,
+        data: Option<&DataDirectory>,
+        is_paused: bool,
+    ) -> Result<Self, String> {
+        let limits = Limits::new(&settings.limits);
+        let mut secret = [0; 32];
+        let mut kept = None;
+        match data {
+            Some(data) => {
+                let opened = data.keep(PEER_STATE, &settings);
+                let opened = opened.map_err(|why| why.to_string())?;
+                for notice in &opened.notices {
+                    tracing::warn!("{notice}");
+                }
+                secret = data.secret();
+                let account = limits.keep_quota(&data.quota());
+                account.map_err(|why| format!("{}: {why}", data.quota().display()))?;
+                kept = Some(opened);
+            }
+            None => getrandom::fill(&mut secret).map_err(|why| why.to_string())?,
+        }
+        let overlay: Arc<dyn Overlay> = match joining::join_and_rejoin(
+            &settings,
+            secret,
+            limits.clone(),
+            data.map(DataDirectory::path),
+        ) {
+            Ok(overlay) => overlay,
+            Err(why) => {
+                // That is no reason not to crawl.
+                tracing::warn!("crawling alone: {why}");
+                Arc::new(MemoryNetwork::new().join(PeerId(secret)))
+            }
+        };
+        // Many connections at once need many files; a system that refuses says so when
+        // one is opened.
+        let _unchanged = rlimit::increase_nofile_limit(1 << 16);
+        let definition = CrawlDefinition::from_settings(&settings.crawl);
+        let surroundings = Surroundings {
+            settings,
+            overlay,
+            names: Arc::new(SystemNames),
+            kept,
+            receipts: data.map(DataDirectory::receipts),
+            limits,
+        };
+        let engine = Engine::start(surroundings).map_err(|why| why.to_string())?;
+        engine.activity().watch(true);
+        if is_paused {
+            engine.pause();
+        }
+        if !definition.seeds.is_empty() {
+            engine.begin(definition).map_err(|why| why.to_string())?;
+        }
+        Ok(Self::Peer(Box::new(engine)))
+    }
+
+    /// Starts the demo: its web, its peers, and once they know each other its crawl.
+    pub fn demo(spec: &DemoSpec, mut settings: Settings) -> Result<Self, String> {
+        settings.network.allow_private = true;
+        let hosts = spec.hosts.clamp(1, (spec.pages / 3).max(1));
+        let web = Web::start(WebSpec::new(hosts, spec.pages, spec.seed));
+        let web = web.map_err(|why| format!("cannot start the built-in web: {why}"))?;
+        let web = Arc::new(web);
+        settings.crawl.seeds = web.seeds();
+        let definition = CrawlDefinition::from_settings(&settings.crawl);
+        let _unchanged = rlimit::increase_nofile_limit(1 << 16);
+        let fleet = Fleet::start(spec.peers.max(1), &settings, &web);
+        let mut fleet = fleet.map_err(|why| why.to_string())?;
+        if let Some(engine) = fleet.engines().first() {
+            engine.activity().watch(true);
+        }
+        fleet.begin(definition).map_err(|why| why.to_string())?;
+        let fleet = Box::new(fleet);
+        Ok(Self::Demo { fleet, web })
+    }
+
+    /// The engine that the window shows.
+    pub fn engine(&self) -> Option<&Engine> {
+        match self {
+            Self::Peer(engine) => Some(engine),
+            Self::Demo { fleet, .. } => fleet.engines().first(),
+        }
+    }
+
+    /// Where the demo's crawl begins.
+    pub fn demo_seeds(&self) -> Option<Vec<String>> {
+        match self {
+            Self::Peer(_) => None,
+            Self::Demo { web, .. } => Some(web.seeds()),
+        }
+    }
+
+    /// Whether this is a demo, and everything in it has been fetched.
+    pub fn is_finished_demo(&self) -> bool {
+        matches!(self, Self::Demo { fleet, .. } if fleet.is_done())
+    }
+
+    /// What became of the demo, in a sentence.
+    pub fn demo_result(&self) -> Option<String> {
+        let Self::Demo { fleet, web } = self else {
+            return None;
+        };
+        let pages: u64 = fleet.reports().iter().map(|report| report.pages).sum();
+        let (reachable, twice) = (web.truth().reachable, web.log().fetched_twice);
+        Some(format!(
+            "The demo is complete: {} peers fetched {pages} of {reachable} pages, {twice} of them twice.",
+            fleet.engines().len(),
+        ))
+    }
+
+    /// Ends it, and waits until that is done.
+    pub fn shutdown(self) {
+        match self {
+            Self::Peer(engine) => {
+                engine.shutdown();
+            }
+            Self::Demo { fleet, .. } => {
+                fleet.shutdown();
+            }
+        }
+    }
+}

@@ -1,0 +1,609 @@
+//! The desk: the one thread that owns the engine, carries out what the user wants, and
+//! makes the models that the window draws.
+//!
+//! It waits for orders and looks around four times a second. Starting and ending an
+//! engine, dialogs and long looks into the archive have threads of their own, so that the
+//! desk always answers.
+
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use peercrawl_ui::command::ViewRequest;
+use peercrawl_ui::model::{
+    self, Field, FirstRun, JoinOffer, LookUp, Notice, PauseReason, RunState, Setting,
+};
+use peercrawl_ui::{Command, Model};
+
+use super::config_file::ConfigFile;
+use super::crew::{Crew, DemoSpec};
+use super::history::History;
+use super::join_file::JoinFile;
+use super::keepsake::Keepsake;
+use super::link::Order;
+use super::log::EventLog;
+use super::picture::Picture;
+use super::settings;
+use super::stage::{Facts, Stage, Wish};
+use super::tasks;
+use super::tray::{self, TrayIcon};
+use crate::clock::Clock;
+use crate::conditions::local_time::utc_offset_minutes;
+use crate::conditions::{Reason, Watcher};
+use crate::config::Settings;
+use crate::data_directory::DataDirectory;
+use crate::engine::{Engine, Standing, WhyStopped, pausing};
+use crate::limits::{Limits, QuotaState};
+
+/// How often it looks around, and makes a model at most.
+const PERIOD: Duration = Duration::from_millis(250);
+/// How often the graphs move.
+const SECOND: Duration = Duration::from_secs(1);
+/// How often what must not be lost is written.
+const KEEP_PERIOD: Duration = Duration::from_secs(60);
+/// A window in which nothing happens is drawn again after so long, to move the time on.
+const IDLE_PERIOD: Duration = Duration::from_secs(5);
+/// Finishing gives up on fetches that take longer than this.
+const FINISH_LIMIT: Duration = Duration::from_secs(120);
+/// How long a notice is offered to the window.
+const NOTICE_LIFE: Duration = Duration::from_secs(60);
+
+/// What a desk works with.
+pub struct Desk {
+    /// The settings as they are now.
+    pub config: Settings,
+    /// The same as the window shows them.
+    pub shown: model::Settings,
+    /// What tells whether this is a moment to crawl; `None` if it always is.
+    pub watcher: Option<Watcher>,
+    /// Where changes of them are kept.
+    pub file: ConfigFile,
+    /// Where everything else is kept; `None` in the demo.
+    pub data: Option<Arc<DataDirectory>>,
+    /// Set if the window is there for a demo.
+    pub demo: Option<DemoSpec>,
+    /// The latest events.
+    pub log: EventLog,
+    /// Orders to itself, from the threads that it starts.
+    pub orders: Sender<Order>,
+    /// Where models go.
+    pub model: Arc<ArcSwap<Model>>,
+    /// Wakes the window.
+    pub wake: Box<dyn Fn() + Send>,
+    /// What the desktop can do.
+    pub abilities: model::Abilities,
+    /// All the rest, which begins empty.
+    pub state: State,
+}
+
+/// What changes while the desk works.
+#[derive(Default)]
+pub struct State {
+    /// The time.
+    pub clock: Option<Clock>,
+    /// What the window shows.
+    pub view: ViewRequest,
+    /// Tables and graphs as they were last made.
+    pub picture: Picture,
+    /// The past.
+    pub history: History,
+    /// What is remembered.
+    pub kept: Keepsake,
+    /// The engine, and how far it is.
+    pub engine: EngineStage,
+    /// Whether it is to start again once it has ended.
+    pub starts_again: bool,
+    /// What needs the volunteer.
+    pub trouble: Option<String>,
+    /// The first page.
+    pub first_run: Option<FirstRun>,
+    /// A join file that waits for an answer, and what it would do.
+    pub offer: Option<(JoinFile, JoinOffer)>,
+    /// Seeds that are being typed.
+    pub check: model::SeedCheck,
+    /// The answer to the last look-up.
+    pub look_up: Option<LookUp>,
+    /// What is wrong with what was typed.
+    pub problems: Vec<(Field, String)>,
+    /// What was done, and when that was said.
+    pub notices: Vec<(Instant, Notice)>,
+    /// The number of the last notice.
+    pub last_notice: u64,
+    /// Each time that this grows the window comes forward.
+    pub raise_window: u64,
+    /// The icon in the tray.
+    pub tray: Option<TrayIcon>,
+    /// Whether the window is to close, and the program to end.
+    pub quits: bool,
+    /// Whether nobody sees the window.
+    pub is_hidden: bool,
+    /// Whether the end of the demo was told.
+    pub is_demo_told: bool,
+    /// What the engine was last told to do.
+    pub told: Option<pausing::Wish>,
+    /// The account of the thirty days, as it was last seen.
+    pub quota: QuotaState,
+    /// What was last noted of what it does.
+    noted: String,
+    published: Option<Instant>,
+    second: Option<Instant>,
+    kept_at: Option<Instant>,
+}
+
+/// The engine, and how far it is.
+#[derive(Default)]
+pub enum EngineStage {
+    /// There is none.
+    #[default]
+    Absent,
+    /// A thread starts it.
+    Starting(JoinHandle<Result<Crew, String>>),
+    /// It is there.
+    Present(Crew),
+    /// It completes what is under way, since then.
+    Finishing(Crew, Instant),
+    /// A thread ends it.
+    Ending(JoinHandle<()>),
+}
+
+impl EngineStage {
+    fn stage(&self) -> Stage {
+        match self {
+            Self::Absent => Stage::Absent,
+            Self::Starting(_) => Stage::Starting,
+            Self::Present(_) => Stage::Present,
+            Self::Finishing(..) => Stage::Finishing,
+            Self::Ending(_) => Stage::Ending,
+        }
+    }
+
+    /// The crew, while there is one.
+    pub fn crew(&self) -> Option<&Crew> {
+        match self {
+            Self::Present(crew) | Self::Finishing(crew, _) => Some(crew),
+            _ => None,
+        }
+    }
+}
+
+impl Desk {
+    /// Works until the user quits.
+    pub fn run(mut self, orders: &Receiver<Order>) {
+        self.open();
+        loop {
+            let due = self
+                .state
+                .published
+                .map_or(Instant::now(), |at| at + PERIOD);
+            match orders.recv_deadline(due) {
+                Ok(Order::User(Command::Quit)) => break,
+                Ok(order) => self.take(order),
+                Err(RecvTimeoutError::Timeout) => self.look_around(),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        self.close();
+    }
+
+    fn open(&mut self) {
+        self.state.clock = Some(Clock::start());
+        if self.demo.is_none() {
+            tray::show(&self.orders);
+        }
+        if let Some(data) = &self.data {
+            let (kept, history) = Keepsake::read(data.path());
+            (self.state.kept, self.state.history) = (kept, history);
+            let limits = Limits::new(&self.config.limits);
+            match limits.keep_quota(&data.quota()) {
+                Ok(()) => self.state.quota = limits.quota(self.now_ms()),
+                Err(why) => tracing::warn!("{}: {why}", data.quota().display()),
+            }
+        }
+        if self.demo.is_some() {
+            self.state.kept.wish = Wish::Crawl;
+            self.start();
+        } else if !self.config.desktop.first_run_done {
+            // What was crawling before it was ever asked has to ask first.
+            self.state.kept.wish = Wish::Stopped;
+            self.ask_first();
+        } else if self.state.kept.wish != Wish::Stopped && self.has_crawl() {
+            self.start();
+        } else {
+            self.state.kept.wish = Wish::Stopped;
+        }
+        self.publish();
+    }
+
+    fn close(mut self) {
+        self.count();
+        self.write_config();
+        self.keep();
+        match std::mem::take(&mut self.state.engine) {
+            EngineStage::Present(crew) | EngineStage::Finishing(crew, _) => crew.shutdown(),
+            // A demo that has not begun has nothing to lose.
+            EngineStage::Starting(_) if self.demo.is_some() => {}
+            EngineStage::Starting(thread) => {
+                if let Ok(Ok(crew)) = thread.join() {
+                    crew.shutdown();
+                }
+            }
+            EngineStage::Ending(thread) => join(thread),
+            EngineStage::Absent => {}
+        }
+    }
+
+    /// Now, in milliseconds since 1970.
+    pub fn now_ms(&self) -> u64 {
+        self.state.clock.map_or(0, |clock| clock.now_ms())
+    }
+
+    /// The engine, while there is one.
+    pub fn engine(&self) -> Option<&Engine> {
+        self.state.engine.crew().and_then(Crew::engine)
+    }
+
+    /// Whether there is a crawl to take part in.
+    pub fn has_crawl(&self) -> bool {
+        !self.config.crawl.seeds.is_empty() || !self.config.overlay.bootstrap.is_empty()
+    }
+
+    /// Shows the first page.
+    pub fn ask_first(&mut self) {
+        let folder = self.archive_folder();
+        self.state.first_run = Some(FirstRun {
+            has_crawl: self.has_crawl(),
+            memory_mb: 250,
+            archive_folder: folder.map_or_else(String::new, |path| path.display().to_string()),
+        });
+    }
+
+    /// Says what was done.
+    pub fn say(&mut self, text: impl Into<String>) {
+        self.notice(text.into(), false);
+    }
+
+    /// Says what went wrong.
+    pub fn fail(&mut self, text: impl Into<String>) {
+        let text = text.into();
+        tracing::warn!("{text}");
+        self.notice(text, true);
+    }
+
+    fn notice(&mut self, text: String, failed: bool) {
+        self.state.last_notice += 1;
+        let id = self.state.last_notice;
+        if !failed {
+            tracing::info!("{text}");
+        }
+        let notice = Notice { id, text, failed };
+        self.state.notices.push((Instant::now(), notice));
+    }
+
+    /// Makes one change: in the window, in the settings, in the file and in the engine.
+    pub fn change(&mut self, setting: &Setting) {
+        let before = self.config.clone();
+        for (key, value) in settings::entries(setting) {
+            match self.config.apply_flag(&format!("{key}={value}")) {
+                Ok(()) => self.file.set(key, value, Instant::now()),
+                Err(why) => return self.fail(why.what),
+            }
+        }
+        self.shown.apply(setting);
+        if self.config.desktop.first_run_done || self.demo.is_some() {
+            self.shown = settings::view(&self.config);
+        }
+        self.apply_changes(&before);
+    }
+
+    /// Starts an engine, in a thread of its own.
+    pub fn start(&mut self) {
+        self.state.trouble = None;
+        match self.state.engine {
+            EngineStage::Absent => {}
+            // It starts anew when it has ended.
+            EngineStage::Ending(_) => return self.state.starts_again = true,
+            _ => return,
+        }
+        self.state.kept.sums.begin();
+        self.state.told = None;
+        self.state.is_demo_told = false;
+        let (config, data, demo) = (self.config.clone(), self.data.clone(), self.demo.clone());
+        let is_paused = self.state.kept.wish != Wish::Crawl;
+        let work = move || match demo {
+            Some(spec) => Crew::demo(&spec, config),
+            None => Crew::peer(config, data.as_deref(), is_paused),
+        };
+        match thread::Builder::new().name("starting".into()).spawn(work) {
+            Ok(thread) => self.state.engine = EngineStage::Starting(thread),
+            Err(why) => self.state.trouble = Some(format!("Cannot start: {why}")),
+        }
+    }
+
+    /// Ends the engine, in a thread of its own.
+    pub fn end(&mut self) {
+        match std::mem::take(&mut self.state.engine) {
+            EngineStage::Present(crew) | EngineStage::Finishing(crew, _) => {
+                let work = move || crew.shutdown();
+                match thread::Builder::new().name("ending".into()).spawn(work) {
+                    Ok(thread) => self.state.engine = EngineStage::Ending(thread),
+                    // The crew was dropped with the closure, which ends it as well.
+                    Err(why) => tracing::warn!("no thread to end the engine in: {why}"),
+                }
+            }
+            other => self.state.engine = other,
+        }
+    }
+
+    /// Ends the engine and starts it again, with the settings as they are by then.
+    pub fn start_again(&mut self) {
+        if self.state.engine.crew().is_some() {
+            self.state.starts_again = true;
+            self.end();
+        }
+    }
+
+    fn look_around(&mut self) {
+        self.move_on();
+        self.run_or_rest();
+        let now = Instant::now();
+        if self.state.second.is_none_or(|at| now >= at + SECOND) {
+            self.state.second = Some(now);
+            self.count();
+            self.sample();
+        }
+        if self.state.kept_at.is_none_or(|at| now >= at + KEEP_PERIOD) {
+            let is_first = self.state.kept_at.is_none();
+            self.state.kept_at = Some(now);
+            if !is_first {
+                self.keep();
+            }
+        }
+        if let Err(why) = self.file.write_if_due(now) {
+            self.fail(format!("The settings could not be saved: {why}"));
+        }
+        let is_young = |(at, _): &(Instant, Notice)| now < *at + NOTICE_LIFE;
+        self.state.notices.retain(is_young);
+        self.publish();
+    }
+
+    /// An engine that was starting may be there, and one that was ending gone.
+    fn move_on(&mut self) {
+        let next = match std::mem::take(&mut self.state.engine) {
+            EngineStage::Starting(thread) if thread.is_finished() => match thread.join() {
+                Ok(Ok(crew)) => self.welcome(crew),
+                Ok(Err(why)) => {
+                    tracing::error!("cannot start: {why}");
+                    self.state.trouble = Some(format!("It cannot start: {why}"));
+                    EngineStage::Absent
+                }
+                Err(_) => {
+                    self.state.trouble = Some("It cannot start; the log says more.".into());
+                    EngineStage::Absent
+                }
+            },
+            EngineStage::Ending(thread) if thread.is_finished() => {
+                join(thread);
+                EngineStage::Absent
+            }
+            other => other,
+        };
+        self.state.engine = next;
+        if let EngineStage::Finishing(crew, since) = &self.state.engine {
+            let state = crew.engine().map(Engine::run_state);
+            let has_left = state.is_none_or(|state| state.standing == Standing::Left);
+            if has_left || since.elapsed() > FINISH_LIMIT {
+                self.count();
+                self.end();
+            }
+        }
+        if matches!(self.state.engine, EngineStage::Absent) {
+            let starts_again = std::mem::take(&mut self.state.starts_again);
+            if starts_again && self.state.kept.wish != Wish::Stopped {
+                self.start();
+            }
+        }
+    }
+
+    fn welcome(&mut self, crew: Crew) -> EngineStage {
+        self.state.picture.begin();
+        if self.state.kept.wish == Wish::Stopped {
+            return EngineStage::Finishing(crew, Instant::now());
+        }
+        EngineStage::Present(crew)
+    }
+
+    /// Has the engine run or rest, as the volunteer and the conditions want.
+    fn run_or_rest(&mut self) {
+        let now_ms = self.now_ms();
+        if let Wish::Pause {
+            until_ms: Some(until_ms),
+        } = self.state.kept.wish
+            && now_ms >= until_ms
+        {
+            self.state.kept.wish = Wish::Crawl;
+        }
+        let wish = match (self.state.engine.stage(), self.state.kept.wish) {
+            (Stage::Finishing, _) => pausing::Wish::Finish,
+            (_, Wish::Crawl) => pausing::Wish::Run,
+            _ => pausing::Wish::Pause,
+        };
+        let verdict = self.watcher.as_ref().map(Watcher::verdict);
+        if let Some(engine) = self.engine() {
+            engine.pausing().set_verdict(verdict.unwrap_or_default());
+            if self.state.told != Some(wish) {
+                engine.pausing().set_wish(wish);
+                self.state.told = Some(wish);
+            }
+        }
+        if !self.state.is_demo_told
+            && let Some(crew) = self.state.engine.crew()
+            && crew.is_finished_demo()
+        {
+            let result = crew.demo_result();
+            self.state.is_demo_told = true;
+            self.say(result.unwrap_or_default());
+        }
+    }
+
+    /// What keeps it from running, besides the volunteer.
+    fn hold(&self) -> Option<PauseReason> {
+        match self.engine()?.run_state().why? {
+            WhyStopped::QuotaUsed { until_ms } => Some(PauseReason::QuotaUsed { until_ms }),
+            WhyStopped::Conditions(reason) => Some(match reason {
+                Reason::Metered => PauseReason::Metered,
+                Reason::Schedule { until_ms } => PauseReason::Schedule { until_ms },
+                Reason::OnBattery => PauseReason::OnBattery,
+                Reason::InUse => PauseReason::InUse,
+                Reason::Busy => PauseReason::ComputerBusy,
+            }),
+            WhyStopped::Finish | WhyStopped::Volunteer => None,
+        }
+    }
+
+    fn facts(&self) -> Facts {
+        let engine = self.engine();
+        Facts {
+            now_ms: self.now_ms(),
+            wish: self.state.kept.wish,
+            stage: self.state.engine.stage(),
+            hold: self.hold(),
+            trouble: self.state.trouble.clone().or_else(|| {
+                let snapshot = engine?.snapshot();
+                snapshot.trouble.clone()
+            }),
+            fetching: engine.map_or(0, Engine::fetching),
+            outstanding: engine.map_or(0, Engine::outstanding),
+            next_ms: engine.and_then(Engine::next_fetch_ms),
+            idle_ms: self.state.picture.idle_ms(),
+        }
+    }
+
+    /// A change of what it does is an event.
+    fn note_state(&mut self, state: &RunState) {
+        let words = match state {
+            RunState::Starting => "Starting.".to_owned(),
+            // These two take turns, and are no news.
+            RunState::Crawling | RunState::Waiting(_) => "Crawling.".to_owned(),
+            RunState::Paused(PauseReason::ByYou) => "Paused by you.".to_owned(),
+            RunState::Paused(PauseReason::Until { .. }) => "Paused by you, for a time.".to_owned(),
+            RunState::Paused(reason) => format!("Paused: {}.", reason_words(*reason)),
+            RunState::Finishing { .. } => "Finishing what is under way.".to_owned(),
+            RunState::Stopped => "Stopped.".to_owned(),
+            RunState::NeedsYou(text) => text.clone(),
+        };
+        if self.state.noted != words {
+            if let Some(tray) = &self.state.tray {
+                tray.tell(&words, state.can_start());
+            }
+            match state {
+                RunState::NeedsYou(_) => {
+                    tracing::error!("{words}");
+                    tasks::notify(&words);
+                }
+                RunState::Paused(PauseReason::QuotaUsed { .. }) => {
+                    tracing::info!("{words}");
+                    tasks::notify(&words);
+                }
+                _ => tracing::info!("{words}"),
+            }
+            self.state.noted = words;
+        }
+    }
+
+    /// Counts what was done into the sums.
+    fn count(&mut self) {
+        let now_ms = self.now_ms();
+        let seen = self.engine().map(|engine| {
+            let quota = engine.limits().quota(now_ms);
+            (Picture::count_of(engine), quota)
+        });
+        if let Some((count, quota)) = seen {
+            self.state.quota = quota;
+            let offset = utc_offset_minutes(now_ms);
+            self.state.kept.sums.count(count, now_ms, offset);
+        }
+    }
+
+    fn sample(&mut self) {
+        let now_ms = self.now_ms();
+        let sample = self.state.picture.sample(now_ms);
+        self.state.history.add(sample);
+        self.state.picture.graphs = Arc::new(self.state.history.graphs());
+    }
+
+    /// Writes what is remembered from run to run.
+    pub fn keep(&mut self) {
+        if let Some(data) = &self.data
+            && let Err(why) = self.state.kept.write(data.path(), &self.state.history)
+        {
+            tracing::warn!("what the window remembers could not be written: {why}");
+        }
+    }
+
+    /// Writes the settings that wait to be written.
+    pub fn write_config(&mut self) {
+        if let Err(why) = self.file.write() {
+            self.fail(format!("The settings could not be saved: {why}"));
+        }
+    }
+
+    /// Makes a model and, if it differs from the last one, wakes the window.
+    pub fn publish(&mut self) {
+        let now = Instant::now();
+        self.state.published = Some(now);
+        if let Some(watcher) = &self.watcher {
+            let can = watcher.abilities();
+            self.abilities.battery = can.battery;
+            self.abilities.metered = can.metered;
+            self.abilities.idle_time = can.idle_time;
+        }
+        let facts = self.facts();
+        let engine = self.state.engine.crew().and_then(Crew::engine);
+        self.state.picture.measure(engine, now);
+        let state = facts.state();
+        self.note_state(&state);
+        let has_news =
+            self.state.quits || self.state.raise_window != self.model.load().raise_window;
+        if self.state.is_hidden && !has_news {
+            return;
+        }
+        let model = self.draw(state);
+        let last = self.model.load();
+        let mut same = (**last).clone();
+        same.now_ms = model.now_ms;
+        if !matches!(
+            model.state,
+            RunState::Crawling | RunState::Waiting(_) | RunState::Finishing { .. }
+        ) {
+            // At rest only the time moves on in them, and that can wait.
+            same.graphs = model.graphs.clone();
+            same.rates = model.rates;
+        }
+        let is_old = model.now_ms.saturating_sub(last.now_ms) >= IDLE_PERIOD.as_millis() as u64;
+        if model != same || is_old {
+            self.model.store(Arc::new(model));
+            (self.wake)();
+        }
+    }
+}
+
+fn reason_words(reason: PauseReason) -> &'static str {
+    match reason {
+        PauseReason::ByYou | PauseReason::Until { .. } => "by you",
+        PauseReason::OnBattery => "on battery",
+        PauseReason::Metered => "on a metered connection",
+        PauseReason::ComputerBusy => "other programs need the processor",
+        PauseReason::InUse => "the computer is in use",
+        PauseReason::Schedule { .. } => "the schedule says so",
+        PauseReason::QuotaUsed { .. } => "the monthly data is used up",
+        PauseReason::ArchiveFull => "the archive is full",
+    }
+}
+
+fn join(thread: JoinHandle<()>) {
+    if thread.join().is_err() {
+        tracing::error!("the engine could not end in order");
+    }
+}

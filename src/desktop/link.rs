@@ -1,0 +1,89 @@
+//! Between the window and its desk: models one way, orders the other. Neither side ever
+//! waits for the other.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use crossbeam_channel::{Sender, TrySendError};
+use peercrawl_ui::model::{ArchiveFile, Field, Found};
+use peercrawl_ui::{Backend, Command, Model};
+
+use super::tray::TrayIcon;
+
+/// Orders that may wait for the desk.
+pub const ORDERS: usize = 256;
+/// Commands that the window holds back while the desk is busy.
+const HELD_BACK: usize = 1_024;
+
+/// What the desk is told.
+#[derive(Debug)]
+pub enum Order {
+    /// The user wants something.
+    User(Command),
+    /// The program was started a second time, or somebody clicked its icon.
+    Rung(Option<PathBuf>),
+    /// The program is to end: the system or the tray says so.
+    Stop,
+    /// A file or folder was chosen in the desktop's dialog.
+    Chosen(Field, PathBuf),
+    /// A page was looked up in the archive.
+    Found(String, Found),
+    /// The archive was looked through.
+    Archive(Vec<ArchiveFile>),
+    /// There is an icon in the tray.
+    Tray(TrayIcon),
+    /// Something that takes a while is done, or went wrong.
+    Done(Result<String, String>),
+}
+
+/// The window's end.
+pub struct Link {
+    pub(super) model: Arc<ArcSwap<Model>>,
+    pub(super) orders: Sender<Order>,
+    pub(super) held_back: VecDeque<Command>,
+}
+
+impl Backend for Link {
+    fn latest(&mut self) -> Arc<Model> {
+        self.flush();
+        self.model.load_full()
+    }
+
+    fn send(&mut self, command: Command) {
+        if self.held_back.len() == HELD_BACK {
+            tracing::warn!("the desk is too busy: a command was lost");
+            return;
+        }
+        self.held_back.push_back(command);
+        self.flush();
+    }
+}
+
+impl Link {
+    /// A link to a desk that could not be set to work.
+    pub(super) fn dead() -> Self {
+        let (orders, _) = crossbeam_channel::bounded(1);
+        Self {
+            model: Arc::default(),
+            orders,
+            held_back: VecDeque::new(),
+        }
+    }
+
+    /// Passes on what the desk has room for.
+    fn flush(&mut self) {
+        while let Some(command) = self.held_back.pop_front() {
+            match self.orders.try_send(Order::User(command)) {
+                Ok(()) => {}
+                Err(TrySendError::Full(Order::User(command))) => {
+                    self.held_back.push_front(command);
+                    return;
+                }
+                // The desk has ended; so does the window.
+                Err(_) => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! The network as the window shows it: a ring of nodes, and a table of peers.
+
+use std::cmp::Ordering;
+
+use peercrawl_overlay::{PeerId, Role};
+use peercrawl_ui::command::{PeerColumn, TableRequest};
+use peercrawl_ui::model::{self, Network, Node, OverlayKind, PeerRow, View};
+
+use crate::engine::Engine;
+
+/// Nodes that are drawn at most.
+const MOST_NODES: usize = 300;
+
+/// The picture.
+pub fn network(engine: Option<&Engine>, overlay: OverlayKind, looks_nearby: bool) -> Network {
+    let Some(engine) = engine else {
+        return Network {
+            overlay,
+            looks_on_local_network: looks_nearby,
+            ..Network::default()
+        };
+    };
+    let me = engine.overlay().me();
+    let members = engine.overlay().members();
+    // This peer is always drawn; of very many others, some.
+    let step = members.len().div_ceil(MOST_NODES).max(1);
+    let is_drawn = |number: usize, id: PeerId| number.is_multiple_of(step) || id == me;
+    let drawn = members.iter().enumerate();
+    let nodes = drawn
+        .filter(|(number, member)| is_drawn(*number, member.id))
+        .map(|(_, member)| Node {
+            id: short(member.id),
+            place: place(member.id),
+            role: role(member.role),
+            me: member.id == me,
+        });
+    let nodes: Vec<Node> = nodes.collect();
+    Network {
+        overlay,
+        my_share: share(engine, me),
+        my_addresses: outside_first(engine.overlay().listening()),
+        looks_on_local_network: looks_nearby,
+        links: links(&nodes),
+        nodes,
+    }
+}
+
+/// The links as the roles have them: a leaf speaks to supernodes, and supernodes and
+/// equals to each other.
+fn links(nodes: &[Node]) -> Vec<(usize, usize)> {
+    let Some(me) = nodes.iter().position(|node| node.me) else {
+        return Vec::new();
+    };
+    let is_leaf = |number: usize| nodes[number].role == model::Role::Leaf;
+    let others = (0..nodes.len()).filter(|&number| number != me);
+    others
+        .filter(|&other| !(is_leaf(me) && is_leaf(other)))
+        .map(|other| (me, other))
+        .collect()
+}
+
+/// Addresses that others can reach come before those of this machine alone.
+pub fn outside_first(mut addresses: Vec<String>) -> Vec<String> {
+    addresses.sort_by_key(|address| {
+        let is_inside = address.starts_with("/ip4/127.") || address.starts_with("/ip6/::1/");
+        (is_inside, address.contains("/udp/"))
+    });
+    addresses
+}
+
+/// The table.
+pub fn peers(engine: Option<&Engine>, request: &TableRequest<PeerColumn>) -> View<PeerRow> {
+    let Some(engine) = engine else {
+        return View::default();
+    };
+    let me = engine.overlay().me();
+    let members = engine.overlay().members();
+    let search = request.search.trim().to_lowercase();
+    let rows = members.iter().map(|member| PeerRow {
+        id: short(member.id),
+        address: String::new(),
+        me: member.id == me,
+        role: role(member.role),
+        share: share(engine, member.id),
+        rtt_ms: None,
+        // The overlay counts by purpose and not by peer.
+        download_bytes: None,
+        upload_bytes: None,
+        version: String::new(),
+    });
+    let mut rows: Vec<PeerRow> = rows.filter(|row| row.id.contains(&search)).collect();
+    rows.sort_by(|one, other| {
+        let order = compare(one, other, request.sort_by);
+        let order = match request.descending {
+            true => order.reverse(),
+            false => order,
+        };
+        order.then_with(|| one.id.cmp(&other.id))
+    });
+    let total = rows.len();
+    let end = request.rows.end.min(total);
+    let first = request.rows.start.min(end);
+    View {
+        total,
+        first,
+        rows: rows.drain(first..end).collect(),
+    }
+}
+
+fn compare(one: &PeerRow, other: &PeerRow, column: PeerColumn) -> Ordering {
+    match column {
+        PeerColumn::Id => one.id.cmp(&other.id),
+        PeerColumn::Role => (one.role as u8).cmp(&(other.role as u8)),
+        PeerColumn::Share => one.share.total_cmp(&other.share),
+        PeerColumn::RoundTrip => one.rtt_ms.cmp(&other.rtt_ms),
+        PeerColumn::Download => one.download_bytes.cmp(&other.download_bytes),
+        PeerColumn::Upload => one.upload_bytes.cmp(&other.upload_bytes),
+        PeerColumn::Version => one.version.cmp(&other.version),
+    }
+}
+
+/// A peer's part of all hosts: by its weight among those who are there.
+fn share(engine: &Engine, id: PeerId) -> f64 {
+    let ownership = engine.ownership();
+    let members = ownership.members();
+    let all: u32 = members.iter().map(|one| u32::from(one.capacity)).sum();
+    let mine = members.iter().find(|one| one.id == id);
+    match (all, mine) {
+        (0, _) if members.len() <= 1 => 1.0,
+        (0, _) | (_, None) => 0.0,
+        (all, Some(one)) => f64::from(one.capacity) / f64::from(all),
+    }
+}
+
+fn short(id: PeerId) -> String {
+    let bytes = id.0[..4].iter();
+    bytes.map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn place(id: PeerId) -> f32 {
+    f32::from(u16::from_be_bytes([id.0[0], id.0[1]])) / 65_536.0
+}
+
+fn role(role: Role) -> model::Role {
+    match role {
+        Role::Peer => model::Role::Peer,
+        Role::Supernode => model::Role::Supernode,
+        Role::Leaf => model::Role::Leaf,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(role: model::Role, me: bool) -> Node {
+        Node {
+            id: String::new(),
+            place: 0.0,
+            role,
+            me,
+        }
+    }
+
+    #[test]
+    fn a_leaf_is_linked_to_supernodes_alone() {
+        use model::Role::{Leaf, Supernode};
+        let nodes = [node(Leaf, true), node(Leaf, false), node(Supernode, false)];
+        assert_eq!(links(&nodes), [(0, 2)]);
+        let nodes = [node(Supernode, true), node(Leaf, false)];
+        assert_eq!(links(&nodes), [(0, 1)]);
+    }
+
+    #[test]
+    fn addresses_for_others_come_first() {
+        let list = [
+            "/ip4/127.0.0.1/tcp/1",
+            "/ip4/192.0.2.1/udp/1/quic-v1",
+            "/ip4/192.0.2.1/tcp/1",
+        ];
+        let sorted = outside_first(list.map(str::to_owned).to_vec());
+        assert_eq!(sorted, [list[2], list[1], list[0]]);
+    }
+
+    #[test]
+    fn the_ring_begins_at_its_top() {
+        assert_eq!(place(PeerId::repeat(0)), 0.0);
+        assert!((place(PeerId::repeat(0x80)) - 0.5).abs() < 0.01);
+    }
+}

@@ -1,0 +1,391 @@
+//! What the window is shown: rates, graphs and the tables of its current screen.
+//!
+//! Only what is on the screen is made anew: results and events when there are new ones,
+//! hosts and peers once a second, or at once when the window asks for other rows.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use peercrawl_ui::Model;
+use peercrawl_ui::command::{HostColumn, LOG_ROWS, Screen, TableRequest, ViewRequest};
+use peercrawl_ui::model::{
+    self, ArchiveFile, Fetching, Graphs, HostRow, LogRow, Network, Outcome, PeerRow, Rates,
+    ResultRow, RunState, Sample, View,
+};
+
+use super::crew::Crew;
+use super::desk::Desk;
+use super::totals::Count;
+use super::{archive_view, network_view};
+use crate::activity::{self, How};
+use crate::conditions::local_time::utc_offset_minutes;
+use crate::counters::ErrorKind;
+use crate::engine::Engine;
+use crate::engine::tables::{DelayWhy, SiteColumn, SiteQuery, SiteRow};
+
+/// Rates are taken over so long.
+const RATE_SPAN: Duration = Duration::from_millis(1_000);
+/// How often large tables are made.
+const TABLE_PERIOD: Duration = Duration::from_secs(1);
+/// Fetches that are shown at once.
+const MOST_FETCHING: usize = 100;
+
+/// See the module.
+pub struct Picture {
+    /// The past.
+    pub graphs: Arc<Graphs>,
+    /// The archive's files, newest first.
+    pub archive_files: Vec<ArchiveFile>,
+    /// When they were last asked for.
+    pub archive_asked: Option<Instant>,
+    rates: Rates,
+    /// What was counted lately, the oldest first.
+    counts: VecDeque<(Instant, Count)>,
+    last_page: Instant,
+    fetching: Arc<Vec<Fetching>>,
+    results: Arc<View<ResultRow>>,
+    hosts: Arc<View<HostRow>>,
+    network: Arc<Network>,
+    peers: Arc<View<PeerRow>>,
+    log: Arc<View<LogRow>>,
+    /// What the tables were made for.
+    made_for: Option<ViewRequest>,
+    made: Option<Instant>,
+    results_version: Option<u64>,
+    log_version: Option<u64>,
+}
+
+impl Default for Picture {
+    fn default() -> Self {
+        Self {
+            graphs: Arc::default(),
+            archive_files: Vec::new(),
+            archive_asked: None,
+            rates: Rates::default(),
+            counts: VecDeque::new(),
+            last_page: Instant::now(),
+            fetching: Arc::default(),
+            results: Arc::default(),
+            hosts: Arc::default(),
+            network: Arc::default(),
+            peers: Arc::default(),
+            log: Arc::default(),
+            made_for: None,
+            made: None,
+            results_version: None,
+            log_version: None,
+        }
+    }
+}
+
+impl Picture {
+    /// An engine begins: its counters are at zero.
+    pub fn begin(&mut self) {
+        self.counts.clear();
+        self.last_page = Instant::now();
+        self.results_version = None;
+    }
+
+    /// What an engine has counted.
+    pub fn count_of(engine: &Engine) -> Count {
+        let limits = engine.limits();
+        let report = &engine.snapshot().report;
+        Count {
+            // Earlier runs have counted theirs.
+            pages: report.pages.saturating_sub(report.resumed_pages),
+            download_bytes: limits.bytes_down(),
+            upload_bytes: limits.bytes_up(),
+        }
+    }
+
+    /// How long no page has come.
+    pub fn idle_ms(&self) -> u64 {
+        self.last_page.elapsed().as_millis() as u64
+    }
+
+    /// Takes the rates.
+    pub fn measure(&mut self, engine: Option<&Engine>, now: Instant) {
+        let Some(engine) = engine else {
+            self.counts.clear();
+            self.rates = Rates::default();
+            return;
+        };
+        let count = Self::count_of(engine);
+        if self
+            .counts
+            .back()
+            .is_some_and(|(_, last)| last.pages < count.pages)
+        {
+            self.last_page = now;
+        }
+        self.counts.push_back((now, count));
+        while self.counts.len() > 2 && now - self.counts[1].0 >= RATE_SPAN {
+            self.counts.pop_front();
+        }
+        let (since, first) = self.counts[0];
+        let seconds = (now - since).as_secs_f64();
+        let rate = |now: u64, before: u64| match seconds > 0.0 {
+            true => now.saturating_sub(before) as f64 / seconds,
+            false => 0.0,
+        };
+        self.rates = Rates {
+            download_bytes_per_s: rate(count.download_bytes, first.download_bytes),
+            upload_bytes_per_s: rate(count.upload_bytes, first.upload_bytes),
+            pages_per_s: rate(count.pages, first.pages),
+            peers: engine.overlay().members().len().saturating_sub(1) as u32,
+            waiting_urls: engine.queued(),
+        };
+    }
+
+    /// One point of the graphs.
+    pub fn sample(&self, at_ms: u64) -> Sample {
+        Sample {
+            at_ms,
+            download_bytes_per_s: self.rates.download_bytes_per_s as f32,
+            upload_bytes_per_s: self.rates.upload_bytes_per_s as f32,
+            pages_per_s: self.rates.pages_per_s as f32,
+            waiting_urls: self.rates.waiting_urls as f32,
+            peers: self.rates.peers as f32,
+        }
+    }
+
+    fn tables(&mut self, desk: &Tables<'_>) {
+        let now = Instant::now();
+        let is_other = self.made_for.as_ref() != Some(desk.view);
+        let is_due = is_other || self.made.is_none_or(|at| now >= at + TABLE_PERIOD);
+        if is_other {
+            self.made_for = Some(desk.view.clone());
+            self.results_version = None;
+            self.log_version = None;
+        }
+        match (desk.view.screen, desk.engine) {
+            (Screen::Activity, Some(engine)) => self.activity(engine, desk.view),
+            (Screen::Queues, Some(engine)) if is_due => {
+                self.hosts = Arc::new(hosts(engine, &desk.view.hosts, desk.blocked));
+                self.made = Some(now);
+            }
+            (Screen::Queues, None) => self.hosts = Arc::default(),
+            (Screen::Network, engine) if is_due => {
+                let looks = desk.looks_on_local_network;
+                self.network = Arc::new(network_view::network(engine, desk.overlay, looks));
+                self.peers = Arc::new(network_view::peers(engine, &desk.view.peers));
+                self.made = Some(now);
+            }
+            (Screen::Log, _) => self.events(desk),
+            _ => {}
+        }
+    }
+
+    fn activity(&mut self, engine: &Engine, view: &ViewRequest) {
+        let activity = engine.activity();
+        let ongoing = activity.ongoing();
+        let fetching: Vec<Fetching> = ongoing
+            .into_iter()
+            .take(MOST_FETCHING)
+            .map(|one| Fetching {
+                url: one.url,
+                since_ms: one.since_ms,
+                bytes: 0,
+            })
+            .collect();
+        if *self.fetching != fetching {
+            self.fetching = Arc::new(fetching);
+        }
+        let version = activity.version();
+        if self.results_version == Some(version) {
+            return;
+        }
+        self.results_version = Some(version);
+        let search = view.results_search.trim().to_lowercase();
+        let is_wanted = |result: &activity::Outcome| {
+            view.outcome
+                .is_none_or(|wanted| wanted == outcome(result.how))
+                && (search.is_empty()
+                    || result.url.to_lowercase().contains(&search)
+                    || result.title.to_lowercase().contains(&search))
+        };
+        let (total, rows) = activity.results(view.results_rows.clone(), is_wanted);
+        self.results = Arc::new(View {
+            total,
+            first: view.results_rows.start.min(total),
+            rows: rows.into_iter().map(result_row).collect(),
+        });
+    }
+
+    fn events(&mut self, desk: &Tables<'_>) {
+        let version = desk.log.version();
+        if self.log_version == Some(version) {
+            return;
+        }
+        self.log_version = Some(version);
+        let search = desk.view.log_search.trim().to_lowercase();
+        let (_, rows) = desk.log.rows(desk.view.log_level, &search, LOG_ROWS);
+        self.log = Arc::new(View::whole(rows));
+    }
+}
+
+/// What the tables are made from.
+struct Tables<'a> {
+    engine: Option<&'a Engine>,
+    view: &'a ViewRequest,
+    log: &'a super::log::EventLog,
+    blocked: &'a [String],
+    overlay: model::OverlayKind,
+    looks_on_local_network: bool,
+}
+
+impl Desk {
+    /// Everything that there is to draw.
+    pub fn draw(&mut self, state: RunState) -> Model {
+        let now_ms = self.now_ms();
+        let mut picture = std::mem::take(&mut self.state.picture);
+        picture.tables(&Tables {
+            engine: self.engine(),
+            view: &self.state.view,
+            log: &self.log,
+            blocked: &self.config.crawl.blocked_sites,
+            overlay: self.shown.overlay,
+            looks_on_local_network: self.config.overlay.mdns && self.demo.is_none(),
+        });
+        self.state.picture = picture;
+        if self.state.view.screen == Screen::Archive {
+            self.look_through_archive();
+        }
+        let picture = &self.state.picture;
+        let rows = &self.state.view.archive_rows;
+        Model {
+            now_ms,
+            utc_offset_minutes: utc_offset_minutes(now_ms),
+            first_run: self.state.first_run.clone(),
+            state,
+            rates: picture.rates,
+            graphs: picture.graphs.clone(),
+            totals: self.state.kept.sums.totals(),
+            quota: self.quota(),
+            fetching: picture.fetching.clone(),
+            results: picture.results.clone(),
+            hosts: picture.hosts.clone(),
+            network: picture.network.clone(),
+            peers: picture.peers.clone(),
+            crawl: Arc::new(self.crawl()),
+            archive: Arc::new(self.archive()),
+            archive_files: Arc::new(archive_view::rows(&picture.archive_files, rows)),
+            settings: Arc::new(self.shown.clone()),
+            log: picture.log.clone(),
+            problems: self.state.problems.clone(),
+            notices: self
+                .state
+                .notices
+                .iter()
+                .map(|(_, one)| one.clone())
+                .collect(),
+            abilities: self.abilities,
+            raise_window: self.state.raise_window,
+            quits: self.state.quits,
+        }
+    }
+
+    fn crawl(&self) -> model::Crawl {
+        let (crawl, crew) = (&self.config.crawl, self.state.engine.crew());
+        model::Crawl {
+            network_name: self.config.overlay.network.clone(),
+            seeds: crew
+                .and_then(Crew::demo_seeds)
+                .unwrap_or_else(|| crawl.seeds.clone()),
+            blocked_sites: crawl.blocked_sites.clone(),
+            check: self.state.check.clone(),
+            join_file_path: self.join_file_path(),
+            offer: self.state.offer.as_ref().map(|(_, offer)| offer.clone()),
+        }
+    }
+
+    fn quota(&self) -> model::Quota {
+        let quota = self.state.quota;
+        model::Quota {
+            used_bytes: quota.used_bytes,
+            limit_bytes: u64::from(self.shown.monthly_gb) * super::settings::GB,
+            renews_ms: quota.renews_ms,
+            reached_ms: quota.reached_ms,
+        }
+    }
+}
+
+fn outcome(how: How) -> Outcome {
+    match how {
+        How::Fetched => Outcome::Fetched,
+        How::Duplicate => Outcome::Duplicate,
+        How::Robots => Outcome::RobotsRefused,
+        How::Private => Outcome::PrivateRefused,
+        How::Trap => Outcome::Trap,
+        How::Failed(ErrorKind::Timeout) => Outcome::Timeout,
+        How::Failed(_) => Outcome::Error,
+    }
+}
+
+fn result_row(result: activity::Outcome) -> ResultRow {
+    let host = url::Url::parse(&result.url).ok();
+    let host = host.and_then(|url| Some(url.host_str()?.to_owned()));
+    ResultRow {
+        at_ms: result.at_ms,
+        host: host.unwrap_or_default(),
+        title: result.title,
+        outcome: outcome(result.how),
+        detail: result.detail,
+        bytes: result.bytes,
+        took_ms: result.took_ms,
+        url: result.url,
+    }
+}
+
+fn hosts(engine: &Engine, request: &TableRequest<HostColumn>, blocked: &[String]) -> View<HostRow> {
+    let query = SiteQuery {
+        search: request.search.trim().to_lowercase(),
+        sort_by: match request.sort_by {
+            HostColumn::Host => SiteColumn::Host,
+            HostColumn::Waiting => SiteColumn::Waiting,
+            HostColumn::InMemory => SiteColumn::InMemory,
+            HostColumn::Dropped => SiteColumn::Dropped,
+            HostColumn::OnDisk => SiteColumn::OnDisk,
+            HostColumn::Next => SiteColumn::Next,
+            HostColumn::Delay => SiteColumn::Delay,
+            HostColumn::Fetched => SiteColumn::Fetched,
+            HostColumn::Errors => SiteColumn::Errors,
+        },
+        descending: request.descending,
+        rows: request.rows.clone(),
+    };
+    let table = engine.sites(&query);
+    View {
+        total: table.total,
+        first: table.first,
+        rows: table
+            .rows
+            .into_iter()
+            .map(|row| host_row(row, blocked))
+            .collect(),
+    }
+}
+
+fn host_row(row: SiteRow, blocked: &[String]) -> HostRow {
+    HostRow {
+        blocked: blocked.contains(&row.host),
+        host: row.host,
+        in_memory: row.waiting - row.on_disk.min(row.waiting),
+        on_disk: row.on_disk,
+        next_ms: row.next_ms,
+        delay_ms: row.delay_ms,
+        delay_why: match row.delay_why {
+            DelayWhy::Usual => "",
+            DelayWhy::Robots => "robots.txt",
+            DelayWhy::SlowServer => "slow server",
+            DelayWhy::Trouble => "server trouble",
+            DelayWhy::GivenUp => "given up",
+            DelayWhy::LookingUp => "looking up its address",
+        }
+        .to_owned(),
+        fetched: row.fetched,
+        errors: row.errors,
+        dropped: row.dropped,
+    }
+}

@@ -1,0 +1,186 @@
+//! What the crawl does, and why: from facts to the one sentence of the status bar.
+
+use peercrawl_ui::model::{PauseReason, RunState, WaitReason};
+use serde::{Deserialize, Serialize};
+
+/// What the volunteer wants.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Wish {
+    /// Nothing.
+    #[default]
+    Stopped,
+    /// To crawl.
+    Crawl,
+    /// To pause, for a time or until they say otherwise.
+    Pause {
+        /// When it goes on by itself, in milliseconds since 1970.
+        until_ms: Option<u64>,
+    },
+}
+
+/// How far the engine is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stage {
+    /// There is none.
+    Absent,
+    /// It starts.
+    Starting,
+    /// It is there.
+    Present,
+    /// It completes what is under way.
+    Finishing,
+    /// It leaves.
+    Ending,
+}
+
+/// What is known of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts {
+    /// The time.
+    pub now_ms: u64,
+    /// What the volunteer wants.
+    pub wish: Wish,
+    /// How far the engine is.
+    pub stage: Stage,
+    /// What keeps it from running, besides the volunteer.
+    pub hold: Option<PauseReason>,
+    /// What it cannot go on with without the volunteer.
+    pub trouble: Option<String>,
+    /// Fetches under way.
+    pub fetching: usize,
+    /// URLs that are not done with.
+    pub outstanding: u64,
+    /// When the first host may be visited.
+    pub next_ms: Option<u64>,
+    /// How long no page has come.
+    pub idle_ms: u64,
+}
+
+/// Nothing for so long is worth a word; less is the usual pause between two pages.
+const WORTH_SAYING_MS: u64 = 5_000;
+
+impl Facts {
+    /// What it does, and why.
+    pub fn state(&self) -> RunState {
+        match self.stage {
+            Stage::Absent => match (&self.trouble, self.wish) {
+                (Some(trouble), _) => RunState::NeedsYou(trouble.clone()),
+                (None, Wish::Crawl) => RunState::Starting,
+                _ => RunState::Stopped,
+            },
+            Stage::Starting => RunState::Starting,
+            Stage::Finishing | Stage::Ending => RunState::Finishing {
+                fetches_left: u32::try_from(self.fetching).unwrap_or(u32::MAX),
+            },
+            Stage::Present => self.state_of_engine(),
+        }
+    }
+
+    fn state_of_engine(&self) -> RunState {
+        match (self.wish, self.hold, &self.trouble) {
+            (Wish::Pause { until_ms: None }, ..) => RunState::Paused(PauseReason::ByYou),
+            (
+                Wish::Pause {
+                    until_ms: Some(at_ms),
+                },
+                ..,
+            ) => RunState::Paused(PauseReason::Until { at_ms }),
+            (_, Some(reason), _) => RunState::Paused(reason),
+            (_, None, Some(trouble)) => RunState::NeedsYou(trouble.clone()),
+            _ if self.idle_ms < WORTH_SAYING_MS => RunState::Crawling,
+            _ if self.fetching > 0 => RunState::Crawling,
+            _ => match self.next_ms {
+                Some(until_ms) if until_ms > self.now_ms => {
+                    RunState::Waiting(WaitReason::HostsRest { until_ms })
+                }
+                None if self.outstanding == 0 => RunState::Waiting(WaitReason::NoAddresses),
+                _ => RunState::Crawling,
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> Facts {
+        Facts {
+            now_ms: 1_000_000,
+            wish: Wish::Crawl,
+            stage: Stage::Present,
+            hold: None,
+            trouble: None,
+            fetching: 3,
+            outstanding: 100,
+            next_ms: Some(1_000_000),
+            idle_ms: 0,
+        }
+    }
+
+    #[test]
+    fn the_reason_is_the_one_that_the_volunteer_would_name_first() {
+        assert_eq!(facts().state(), RunState::Crawling);
+        let paused = Facts {
+            wish: Wish::Pause { until_ms: None },
+            hold: Some(PauseReason::OnBattery),
+            ..facts()
+        };
+        assert_eq!(paused.state(), RunState::Paused(PauseReason::ByYou));
+        let held = Facts {
+            hold: Some(PauseReason::OnBattery),
+            trouble: Some("no room".into()),
+            ..facts()
+        };
+        assert_eq!(held.state(), RunState::Paused(PauseReason::OnBattery));
+        let troubled = Facts {
+            trouble: Some("no room".into()),
+            ..facts()
+        };
+        assert_eq!(troubled.state(), RunState::NeedsYou("no room".into()));
+    }
+
+    #[test]
+    fn a_short_silence_is_part_of_crawling_and_a_long_one_is_explained() {
+        let quiet = |idle_ms, next_ms, outstanding| {
+            Facts {
+                fetching: 0,
+                idle_ms,
+                next_ms,
+                outstanding,
+                ..facts()
+            }
+            .state()
+        };
+        assert_eq!(quiet(900, Some(1_005_000), 9), RunState::Crawling);
+        let until_ms = 1_005_000;
+        let rest = RunState::Waiting(WaitReason::HostsRest { until_ms });
+        assert_eq!(quiet(9_000, Some(until_ms), 9), rest);
+        let nothing = RunState::Waiting(WaitReason::NoAddresses);
+        assert_eq!(quiet(9_000, None, 0), nothing);
+        // Names are being looked up, or receipts are awaited.
+        assert_eq!(quiet(9_000, None, 9), RunState::Crawling);
+    }
+
+    #[test]
+    fn without_an_engine_it_is_stopped_starting_or_in_trouble() {
+        let absent = |wish, trouble: Option<&str>| {
+            Facts {
+                stage: Stage::Absent,
+                wish,
+                trouble: trouble.map(str::to_owned),
+                ..facts()
+            }
+            .state()
+        };
+        assert_eq!(absent(Wish::Stopped, None), RunState::Stopped);
+        assert_eq!(absent(Wish::Crawl, None), RunState::Starting);
+        let trouble = RunState::NeedsYou("no threads".into());
+        assert_eq!(absent(Wish::Crawl, Some("no threads")), trouble);
+        let finishing = Facts {
+            stage: Stage::Finishing,
+            ..facts()
+        };
+        assert_eq!(finishing.state(), RunState::Finishing { fetches_left: 3 });
+    }
+}

@@ -1,0 +1,121 @@
+//! What takes a while and may not keep the desk: dialogs, programs of the desktop, long
+//! looks into files. Each has a thread, and what comes of it is an order to the desk.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use crossbeam_channel::Sender;
+use peercrawl_ui::model::Field;
+
+use super::link::Order;
+
+/// Does something in a thread of its own.
+pub fn start(orders: &Sender<Order>, name: &str, work: impl FnOnce() -> Order + Send + 'static) {
+    let orders = orders.clone();
+    let thread = thread::Builder::new().name(name.to_owned());
+    let run = move || {
+        // The desk has ended: nobody wants to know.
+        let _ended = orders.send(work());
+    };
+    if let Err(why) = thread.spawn(run) {
+        tracing::warn!("no thread for {name}: {why}");
+    }
+}
+
+/// The programs that can ask for a file, in the order in which they are tried.
+const DIALOGS: [&str; 2] = ["zenity", "kdialog"];
+
+/// The program that can ask for a file on this desktop, if there is one.
+pub fn dialog_program() -> Option<&'static str> {
+    DIALOGS.into_iter().find(|name| is_installed(name))
+}
+
+fn is_installed(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+}
+
+/// Asks for a file or folder; the answer comes as an order, if there is one.
+pub fn browse(orders: &Sender<Order>, field: Field, start_at: &Path) {
+    let Some(program) = dialog_program() else {
+        return;
+    };
+    let arguments = arguments(program, field, start_at);
+    start(orders, "dialog", move || {
+        let output = Command::new(program).args(arguments).output();
+        match output {
+            Ok(output) if output.status.success() => {
+                let text = String::from_utf8_lossy(&output.stdout);
+                Order::Chosen(field, PathBuf::from(text.trim_end_matches('\n')))
+            }
+            // Cancelled.
+            Ok(_) => Order::Done(Ok(String::new())),
+            Err(why) => Order::Done(Err(format!("The dialog did not open: {why}"))),
+        }
+    });
+}
+
+fn arguments(program: &str, field: Field, start_at: &Path) -> Vec<String> {
+    let at = start_at.display().to_string();
+    let own = |list: &[&str]| list.iter().map(|&one| one.to_owned()).collect();
+    match (program, field) {
+        ("zenity", Field::NewJoinFile) => own(&["--file-selection", "--save", "--filename", &at]),
+        ("zenity", Field::ArchiveFolder) => own(&["--file-selection", "--directory"]),
+        ("zenity", _) => own(&[
+            "--file-selection",
+            "--file-filter",
+            "Join files | *.peercrawl",
+        ]),
+        (_, Field::NewJoinFile) => own(&["--getsavefilename", &at]),
+        (_, Field::ArchiveFolder) => own(&["--getexistingdirectory"]),
+        _ => own(&["--getopenfilename", ".", "*.peercrawl"]),
+    }
+}
+
+/// Tells the volunteer something outside of the window, where the desktop can.
+pub fn notify(text: &str) {
+    const PROGRAM: &str = "notify-send";
+    if !is_installed(PROGRAM) {
+        return;
+    }
+    let mut command = Command::new(PROGRAM);
+    command.args([
+        "--app-name=PeerCrawl",
+        "--icon=peercrawl",
+        "PeerCrawl",
+        text,
+    ]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let wait = move || {
+        if let Err(why) = command.status() {
+            tracing::debug!("{PROGRAM}: {why}");
+        }
+    };
+    if let Err(why) = thread::Builder::new().name("notice".into()).spawn(wait) {
+        tracing::debug!("no thread for a notice: {why}");
+    }
+}
+
+/// Shows a folder in the desktop's file browser.
+pub fn open_folder(orders: &Sender<Order>, folder: PathBuf) {
+    let program = match std::env::consts::OS {
+        "windows" => "explorer",
+        "macos" => "open",
+        _ => "xdg-open",
+    };
+    start(orders, "open-folder", move || {
+        let mut command = Command::new(program);
+        command
+            .arg(&folder)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        match command.status() {
+            Ok(_) => Order::Done(Ok(String::new())),
+            Err(why) => Order::Done(Err(format!(
+                "The folder could not be opened ({why}). It is {}.",
+                folder.display()
+            ))),
+        }
+    });
+}

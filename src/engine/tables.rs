@@ -1,0 +1,268 @@
+//! Views for whoever looks on: the sites as a table, and when the next fetch is due.
+//!
+//! A view is asked for with a search, an order and the rows that are visible, and holds
+//! these rows alone. Making one looks at every site once, under that site's own lock and
+//! no other: with 100,000 sites that is a matter of milliseconds, on the thread that asks.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::Engine;
+use crate::activity::Activity;
+use crate::clock::Millis;
+use crate::crawl_jobs::{Phase, SiteCell, SiteState};
+
+/// A column to sort by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each is the field of `SiteRow` of its name")]
+pub enum SiteColumn {
+    Host,
+    Waiting,
+    InMemory,
+    OnDisk,
+    Next,
+    Delay,
+    Fetched,
+    Errors,
+    Dropped,
+}
+
+/// Which sites are wanted, and in which order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteQuery {
+    /// Only hosts that hold this text, in small letters; empty for all.
+    pub search: String,
+    /// The column to sort by; equal ones are sorted by host.
+    pub sort_by: SiteColumn,
+    /// Greatest first.
+    pub descending: bool,
+    /// The numbers of the rows that are wanted.
+    pub rows: Range<usize>,
+}
+
+/// Why a site is visited as rarely as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DelayWhy {
+    /// The usual pause between two visits.
+    Usual,
+    /// Its robots.txt asks for it.
+    Robots,
+    /// It answers slowly.
+    SlowServer,
+    /// It failed, or asked to wait.
+    Trouble,
+    /// It failed so often that it is not visited any more.
+    GivenUp,
+    /// Its name is being looked up.
+    LookingUp,
+}
+
+/// One site.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SiteRow {
+    /// Its host.
+    pub host: String,
+    /// URLs that wait, wherever they are.
+    pub waiting: u64,
+    /// Those of them that are on disk alone.
+    pub on_disk: u64,
+    /// When it may be visited next; `None` while it is being visited.
+    pub next_ms: Option<Millis>,
+    /// The time between two visits.
+    pub delay_ms: u64,
+    /// Why it is so long.
+    pub delay_why: DelayWhy,
+    /// Pages fetched.
+    pub fetched: u64,
+    /// Fetches that failed.
+    pub errors: u64,
+    /// URLs that were turned away since the start, because too many waited.
+    pub dropped: u64,
+}
+
+/// Some rows of the table of sites.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SiteTable {
+    /// Rows that there are in all, after the search.
+    pub total: usize,
+    /// The number of the first of `rows`.
+    pub first: usize,
+    /// The rows that were wanted.
+    pub rows: Vec<SiteRow>,
+}
+
+impl Engine {
+    /// The sites, as wanted.
+    pub fn sites(&self, query: &SiteQuery) -> SiteTable {
+        table(&self.preprocessor.sites(), query, self.usual_delay_ms())
+    }
+
+    /// When the first site that waits may be visited; `None` if none waits.
+    pub fn next_fetch_ms(&self) -> Option<Millis> {
+        self.jobs.activity().next_ms
+    }
+
+    /// Fetches under way.
+    pub fn fetching(&self) -> usize {
+        self.jobs.activity().leased
+    }
+
+    /// What is being fetched now, and what became of the latest fetches.
+    pub fn activity(&self) -> &Arc<Activity> {
+        &self.counters.activity
+    }
+
+    fn usual_delay_ms(&self) -> u64 {
+        self.settings.politeness.delay_ms
+    }
+}
+
+fn table(sites: &[Arc<SiteCell>], query: &SiteQuery, usual_ms: u64) -> SiteTable {
+    let is_wanted = |state: &SiteState| {
+        let host = state.site.host();
+        state.phase != Phase::Moved && (query.search.is_empty() || host.contains(&query.search))
+    };
+    // Sorted by a number where there is one: names are compared only between equals.
+    let mut keys: Vec<(u64, usize)> = Vec::with_capacity(sites.len());
+    for (number, cell) in sites.iter().enumerate() {
+        let state = cell.lock();
+        if is_wanted(&state) {
+            keys.push((key(&state, query.sort_by), number));
+        }
+    }
+    let end = query.rows.end.min(keys.len());
+    let first = query.rows.start.min(end);
+    if query.sort_by == SiteColumn::Host {
+        let host = |number: usize| sites[number].lock().site.host().to_owned();
+        keys.sort_by_cached_key(|&(_, number)| host(number));
+        if query.descending {
+            keys.reverse();
+        }
+    } else if query.descending {
+        keys.sort_unstable_by_key(|&(value, number)| (Reverse(value), sites[number].key));
+    } else {
+        keys.sort_unstable_by_key(|&(value, number)| (value, sites[number].key));
+    }
+    let row = |&(_, number): &(u64, usize)| row(&sites[number].lock(), usual_ms);
+    SiteTable {
+        total: keys.len(),
+        first,
+        rows: keys[first..end].iter().map(row).collect(),
+    }
+}
+
+fn key(state: &SiteState, column: SiteColumn) -> u64 {
+    let site = &state.site;
+    match column {
+        SiteColumn::Host => 0,
+        SiteColumn::Waiting => site.queued() as u64,
+        SiteColumn::InMemory => (site.queued() - site.on_disk()) as u64,
+        SiteColumn::OnDisk => site.on_disk() as u64,
+        SiteColumn::Next => next_ms(state).unwrap_or(0),
+        SiteColumn::Delay => site.pace.delay_ms,
+        SiteColumn::Fetched => site.counters.fetched,
+        SiteColumn::Errors => site.counters.errors,
+        SiteColumn::Dropped => state.dropped,
+    }
+}
+
+fn next_ms(state: &SiteState) -> Option<Millis> {
+    (state.phase != Phase::Leased).then_some(state.site.pace.next_fetch_ms)
+}
+
+fn row(state: &SiteState, usual_ms: u64) -> SiteRow {
+    let site = &state.site;
+    let delay_ms = site.pace.delay_ms;
+    SiteRow {
+        host: site.host().to_owned(),
+        waiting: site.queued() as u64,
+        on_disk: site.on_disk() as u64,
+        next_ms: next_ms(state),
+        delay_ms,
+        delay_why: match state.phase {
+            Phase::GivenUp => DelayWhy::GivenUp,
+            Phase::Resolving => DelayWhy::LookingUp,
+            _ if state.site.pace.failures > 0 => DelayWhy::Trouble,
+            _ if site.has_crawl_delay(delay_ms) => DelayWhy::Robots,
+            _ if delay_ms > usual_ms => DelayWhy::SlowServer,
+            _ => DelayWhy::Usual,
+        },
+        fetched: site.counters.fetched,
+        errors: site.counters.errors,
+        dropped: state.dropped,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crawl_jobs::Site;
+    use crate::distribution::Key;
+
+    fn sites(count: u64) -> Vec<Arc<SiteCell>> {
+        let cell = |number: u64| {
+            let host = format!("h{number:06}.example");
+            let mut site = Site::new(&host);
+            site.counters.fetched = number % 1_000;
+            site.pace.delay_ms = 500 * (number % 3);
+            Arc::new(SiteCell::new(Key::of_host(&host), site, true))
+        };
+        (0..count).map(cell).collect()
+    }
+
+    fn query(sort_by: SiteColumn, descending: bool, rows: Range<usize>) -> SiteQuery {
+        SiteQuery {
+            search: String::new(),
+            sort_by,
+            descending,
+            rows,
+        }
+    }
+
+    #[test]
+    fn rows_are_sorted_searched_and_cut_to_what_is_visible() {
+        let sites = sites(3_000);
+        let by_fetched = table(&sites, &query(SiteColumn::Fetched, true, 0..5), 1_000);
+        assert_eq!((by_fetched.total, by_fetched.rows.len()), (3_000, 5));
+        let fetched: Vec<u64> = by_fetched.rows.iter().map(|row| row.fetched).collect();
+        assert_eq!(fetched, [999, 999, 999, 998, 998]);
+        let by_host = table(&sites, &query(SiteColumn::Host, false, 10..12), 1_000);
+        assert_eq!(by_host.first, 10);
+        assert_eq!(by_host.rows[0].host, "h000010.example");
+        let mut search = query(SiteColumn::Host, true, 0..9);
+        search.search = "h00299".into();
+        let found = table(&sites, &search, 1_000);
+        assert_eq!(found.total, 10);
+        assert_eq!(found.rows[0].host, "h002999.example");
+        let beyond = table(&sites, &query(SiteColumn::Delay, true, 9_000..9_100), 1_000);
+        assert_eq!((beyond.total, beyond.rows.len()), (3_000, 0));
+    }
+
+    #[test]
+    fn the_same_sites_come_in_the_same_order() {
+        let mut sites = sites(500);
+        let first = table(&sites, &query(SiteColumn::Waiting, true, 0..500), 1_000);
+        sites.reverse();
+        assert_eq!(
+            table(&sites, &query(SiteColumn::Waiting, true, 0..500), 1_000),
+            first
+        );
+    }
+
+    #[test]
+    fn a_delay_is_explained() {
+        let cell = SiteCell::new(Key(1), Site::new("a.example"), true);
+        let mut state = cell.lock();
+        assert_eq!(row(&state, 1_000).delay_why, DelayWhy::Usual);
+        state.site.pace.delay_ms = 4_000;
+        assert_eq!(row(&state, 1_000).delay_why, DelayWhy::SlowServer);
+        let rules = crate::robots::Robots::parse(b"user-agent: *\ncrawl-delay: 4", "x");
+        state.site.set_rules("http://a.example", rules, 0);
+        assert_eq!(row(&state, 1_000).delay_why, DelayWhy::Robots);
+        state.site.pace.failures = 1;
+        assert_eq!(row(&state, 1_000).delay_why, DelayWhy::Trouble);
+        state.phase = Phase::GivenUp;
+        assert_eq!(row(&state, 1_000).delay_why, DelayWhy::GivenUp);
+    }
+}

@@ -1,0 +1,439 @@
+//! The desktop app without its window: commands go in, models come out.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
+
+use peercrawl::config::{Layers, Settings};
+use peercrawl::data_directory::DataDirectory;
+use peercrawl::desktop::{DemoSpec, Desktop, EventLog, Link, Opening, knock};
+use peercrawl_ui::command::{Begin, Screen, ViewRequest};
+use peercrawl_ui::model::{
+    Field, Outcome, PauseReason, RunState, Setting, ThemeChoice, WaitReason,
+};
+use peercrawl_ui::{Backend, Command, Model};
+use tempfile::TempDir;
+
+use crate::crew::{settings, wait_until};
+
+/// An app on a folder of its own.
+struct App {
+    folder: TempDir,
+    desktop: Option<Desktop>,
+    link: Link,
+}
+
+impl App {
+    fn open(change: impl FnOnce(&mut Opening)) -> Self {
+        Self::open_in(TempDir::new().unwrap(), change)
+    }
+
+    fn open_in(folder: TempDir, change: impl FnOnce(&mut Opening)) -> Self {
+        let mut settings = Settings { ..settings() };
+        settings.overlay.listen = vec!["/ip4/127.0.0.1/tcp/0".into()];
+        settings.overlay.mdns = false;
+        let mut opening = Opening {
+            settings,
+            config_file: Some(folder.path().join("config.toml")),
+            data: Some(DataDirectory::open(&folder.path().join("data"), [7; 32]).unwrap()),
+            join_file: None,
+            demo: None,
+            conditions: None,
+            log: EventLog::default(),
+        };
+        change(&mut opening);
+        let desktop = Desktop::start(opening, || {}).unwrap();
+        let link = desktop.link();
+        Self {
+            folder,
+            desktop: Some(desktop),
+            link,
+        }
+    }
+
+    fn send(&mut self, command: Command) {
+        self.link.send(command);
+    }
+
+    fn show(&mut self, screen: Screen) {
+        let view = ViewRequest {
+            screen,
+            ..ViewRequest::default()
+        };
+        self.send(Command::Show(Box::new(view)));
+    }
+
+    fn wait(&mut self, what: &str, is_so: impl Fn(&Model) -> bool) -> Arc<Model> {
+        let link = &mut self.link;
+        wait_until(what, || {
+            // Models come four times a second: no need to keep a processor busy.
+            thread::sleep(Duration::from_millis(5));
+            is_so(&link.latest())
+        });
+        self.link.latest()
+    }
+
+    fn config(&self) -> PathBuf {
+        self.folder.path().join("config.toml")
+    }
+
+    fn quit(mut self) -> TempDir {
+        self.desktop.take().unwrap().quit();
+        self.folder
+    }
+}
+
+/// A web site with a chain of pages, which counts its requests.
+struct Site {
+    url: String,
+    requests: Arc<AtomicUsize>,
+}
+
+impl Site {
+    fn start() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let url = format!("http://127.0.0.1:{port}/");
+        let requests = Arc::new(AtomicUsize::new(0));
+        let count = requests.clone();
+        thread::spawn(move || {
+            for caller in listener.incoming().flatten() {
+                let count = count.clone();
+                thread::spawn(move || serve(caller, port, &count));
+            }
+        });
+        Self { url, requests }
+    }
+
+    fn requests(&self) -> usize {
+        self.requests.load(SeqCst)
+    }
+}
+
+fn serve(caller: TcpStream, port: u16, count: &AtomicUsize) -> Option<()> {
+    let mut reader = BufReader::new(caller.try_clone().ok()?);
+    loop {
+        let mut first = String::new();
+        if reader.read_line(&mut first).ok()? == 0 {
+            return None;
+        }
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line).ok()? <= 2 {
+                break;
+            }
+        }
+        count.fetch_add(1, SeqCst);
+        let path = first.split(' ').nth(1)?;
+        let (status, body) = match path {
+            "/robots.txt" => ("200 OK", "User-agent: *\nDisallow: /no\n".to_owned()),
+            _ => {
+                let number: u64 = path[1..].parse().unwrap_or(0);
+                let next = number + 1;
+                let title = format!("<title>Seite №{number}</title>");
+                let links = format!("<a href=/{next}>next</a><a href=/no/{next}>no</a>");
+                // Two sites must not look like mirrors of each other.
+                ("200 OK", format!("<html>{title}{links}{port}"))
+            }
+        };
+        let head = format!("HTTP/1.1 {status}\r\ncontent-type: text/html; charset=utf-8\r\n");
+        let length = body.len();
+        let answer = format!("{head}content-length: {length}\r\n\r\n{body}");
+        reader.get_mut().write_all(answer.as_bytes()).ok()?;
+    }
+}
+
+fn read_config(path: &Path) -> Settings {
+    let layers = Layers {
+        config: Some(path.to_owned()),
+        ..Layers::default()
+    };
+    layers.read().unwrap()
+}
+
+#[test]
+fn nothing_is_fetched_before_the_volunteer_says_so() {
+    let site = Site::start();
+    let seeds = vec![site.url.clone()];
+    let mut app = App::open(|opening| opening.settings.crawl.seeds = seeds);
+    let model = app.wait("the first page", |model| model.first_run.is_some());
+    assert!(model.first_run.as_ref().unwrap().has_crawl);
+    // Not now: the window is there, and stands still until Start, which asks again.
+    app.send(Command::NotNow);
+    app.wait("not now", |model| model.first_run.is_none());
+    app.send(Command::Start);
+    let model = app.wait("asked again", |model| model.first_run.is_some());
+    assert_eq!(model.state, RunState::Stopped);
+    assert_eq!(site.requests(), 0);
+    app.send(Command::Begin {
+        settings: vec![Setting::Theme(ThemeChoice::Dark), Setting::MaxDepth(3)],
+        with: Begin::AsConfigured,
+    });
+    let model = app.wait("pages", |model| model.totals.today.pages >= 4);
+    assert!(model.first_run.is_none());
+    app.show(Screen::Activity);
+    let model = app.wait("results", |model| model.results.total >= 5);
+    let rows = &model.results.rows;
+    let title = |row: &peercrawl_ui::model::ResultRow| row.title == "Seite №1";
+    assert!(rows.iter().any(title), "titles are read: {rows:?}");
+    let refused = |row: &peercrawl_ui::model::ResultRow| row.outcome == Outcome::RobotsRefused;
+    assert!(
+        rows.iter().any(refused),
+        "what robots.txt forbids is told of"
+    );
+    app.wait("nothing is left", |model| {
+        model.state == RunState::Waiting(WaitReason::NoAddresses)
+    });
+    let requests = site.requests();
+    assert_eq!(requests, 5, "robots.txt, the seed and three links");
+    let config = app.config();
+    app.quit();
+    assert!(!config.exists() || read_config(&config).desktop.first_run_done);
+}
+
+#[test]
+fn start_with_nothing_to_crawl_asks_where_to_begin() {
+    let mut app = App::open(|opening| opening.settings.desktop.first_run_done = true);
+    let model = app.wait("a model", |model| model.now_ms > 0);
+    assert_eq!(
+        (&model.state, model.first_run.is_some()),
+        (&RunState::Stopped, false)
+    );
+    app.send(Command::Start);
+    let model = app.wait("the first page", |model| model.first_run.is_some());
+    assert!(!model.first_run.as_ref().unwrap().has_crawl);
+    app.send(Command::Begin {
+        settings: Vec::new(),
+        with: Begin::Site("nonsense".into()),
+    });
+    let model = app.wait("a problem", |model| {
+        model.problem(Field::FirstSite).is_some()
+    });
+    assert!(model.first_run.is_some(), "it stays until it is answered");
+    app.quit();
+}
+
+#[test]
+fn pause_finish_and_start_do_what_they_say() {
+    let site = Site::start();
+    let seeds = vec![site.url.clone()];
+    let change = |opening: &mut Opening| {
+        opening.settings.crawl.seeds = seeds;
+        opening.settings.politeness.private_delay_ms = 20;
+    };
+    let mut app = App::open(change);
+    app.send(Command::Begin {
+        settings: Vec::new(),
+        with: Begin::AsConfigured,
+    });
+    app.wait("crawling", |model| model.totals.ever.pages > 3);
+    app.send(Command::Pause);
+    app.wait("paused", |model| {
+        model.state == RunState::Paused(PauseReason::ByYou) && model.fetching.is_empty()
+    });
+    let model = app.wait("no rate", |model| model.rates.pages_per_s == 0.0);
+    let pages = model.totals.ever.pages;
+    let requests = site.requests();
+    let later = model.now_ms + 6_000;
+    let model = app.wait("some seconds", |model| model.now_ms > later);
+    assert_eq!(model.totals.ever.pages, pages, "a pause is a pause");
+    assert_eq!(site.requests(), requests);
+    app.send(Command::PauseFor { minutes: 60 });
+    let model = app.wait("paused for a time", |model| {
+        matches!(model.state, RunState::Paused(PauseReason::Until { .. }))
+    });
+    let RunState::Paused(PauseReason::Until { at_ms }) = model.state else {
+        unreachable!()
+    };
+    assert!((3_590_000..=3_600_500).contains(&(at_ms - model.now_ms)));
+    app.send(Command::Start);
+    app.wait("it goes on", |model| model.totals.ever.pages > pages);
+    app.send(Command::FinishAndStop);
+    app.wait("stopped", |model| model.state == RunState::Stopped);
+    let requests = site.requests();
+    app.send(Command::Start);
+    app.wait("started again", |model| model.state == RunState::Crawling);
+    wait_until("more requests", || site.requests() > requests);
+    app.quit();
+}
+
+#[test]
+fn the_past_and_the_wish_outlive_a_restart_and_the_config_keeps_its_comments() {
+    let site = Site::start();
+    let folder = TempDir::new().unwrap();
+    let config = folder.path().join("config.toml");
+    std::fs::write(&config, "# mine\n[crawl]\nmax_depth = 9 # deep\n").unwrap();
+    let seeds = vec![site.url.clone()];
+    let mut app = App::open_in(folder, |opening| {
+        opening.settings.crawl.seeds = seeds.clone()
+    });
+    app.send(Command::Begin {
+        settings: Vec::new(),
+        with: Begin::AsConfigured,
+    });
+    app.send(Command::Change(Setting::MaxDepth(2)));
+    app.send(Command::Change(Setting::TextPercent(120)));
+    app.wait("pages and a past", |model| {
+        model.totals.ever.pages > 1 && model.graphs.seconds.len() > 2
+    });
+    app.send(Command::Pause);
+    let model = app.wait("paused", |model| matches!(model.state, RunState::Paused(_)));
+    let pages = model.totals.ever.pages;
+    let folder = app.quit();
+    let text = std::fs::read_to_string(&config).unwrap();
+    assert!(
+        text.starts_with("# mine\n[crawl]\nmax_depth = 2 # deep\n"),
+        "{text}"
+    );
+    let written = read_config(&config);
+    assert!(written.desktop.first_run_done);
+    assert_eq!(written.desktop.text_percent, 120);
+    let mut app = App::open_in(folder, |opening| {
+        opening.settings.crawl.seeds = seeds;
+        opening.settings.desktop = written.desktop.clone();
+    });
+    let model = app.wait("paused as before", |model| {
+        model.state == RunState::Paused(PauseReason::ByYou)
+    });
+    assert!(model.totals.ever.pages >= pages && model.first_run.is_none());
+    assert!(model.graphs.seconds.len() > 2, "the graphs have a past");
+    app.quit();
+}
+
+#[test]
+fn a_join_file_is_shown_before_it_is_followed() {
+    let site = Site::start();
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("friends.peercrawl");
+    let text = format!(
+        "[overlay]\nnetwork = 'friends'\n[crawl]\nseeds = ['{}']\n",
+        site.url
+    );
+    std::fs::write(&file, text).unwrap();
+    let opened = file.clone();
+    let mut app = App::open(|opening| opening.join_file = Some(opened));
+    let model = app.wait("the offer", |model| model.crawl.offer.is_some());
+    let offer = model.crawl.offer.clone().unwrap();
+    assert_eq!(
+        (offer.network_name.as_str(), offer.seeds.len()),
+        ("friends", 1)
+    );
+    assert_eq!(site.requests(), 0);
+    app.send(Command::DeclineJoin);
+    app.wait("declined", |model| model.crawl.offer.is_none());
+    // A second start hands the file to the first, which comes forward.
+    let data = app.folder.path().join("data");
+    knock(&data, Some(&file)).unwrap();
+    let model = app.wait("the offer again", |model| model.crawl.offer.is_some());
+    assert_eq!(model.raise_window, 1);
+    app.send(Command::AcceptJoin);
+    app.wait("pages", |model| model.totals.ever.pages > 0);
+    let made = app.folder.path().join("mine.peercrawl");
+    app.send(Command::MakeJoinFile(made.clone()));
+    wait_until("a join file", || made.exists());
+    let config = app.config();
+    let _folder = app.quit();
+    let written = read_config(&config);
+    assert_eq!(written.overlay.network, "friends");
+    assert_eq!(written.crawl.seeds, [site.url]);
+    let passed_on = std::fs::read_to_string(&made).unwrap();
+    assert!(passed_on.contains("network = \"friends\""), "{passed_on}");
+    assert!(passed_on.contains("/ip4/127.0.0.1/tcp/"), "{passed_on}");
+}
+
+#[test]
+fn seeds_are_checked_as_typed_and_added_while_it_runs() {
+    let (first, second) = (Site::start(), Site::start());
+    let seeds = vec![first.url.clone()];
+    let mut app = App::open(|opening| {
+        opening.settings.crawl.seeds = seeds;
+        opening.settings.crawl.max_depth = 2;
+    });
+    app.send(Command::Begin {
+        settings: Vec::new(),
+        with: Begin::AsConfigured,
+    });
+    app.wait("the first site", |model| model.totals.ever.pages >= 3);
+    let typed = format!("{}\nftp://x\n", second.url);
+    app.send(Command::CheckSeeds(typed.clone()));
+    let model = app.wait("checked", |model| model.crawl.check.text == typed);
+    let problems: Vec<bool> = model
+        .crawl
+        .check
+        .lines
+        .iter()
+        .map(|line| line.problem.is_some())
+        .collect();
+    assert_eq!(problems, [false, true]);
+    app.send(Command::AddSeeds(vec![second.url.clone()]));
+    app.wait("both sites", |model| model.totals.ever.pages >= 6);
+    assert_eq!(first.requests(), 4, "what was fetched is not fetched again");
+    app.send(Command::RemoveSeeds(vec![first.url.clone()]));
+    let model = app.wait("one is gone", |model| model.crawl.seeds.len() == 1);
+    assert_eq!(model.crawl.seeds, [second.url]);
+    app.quit();
+}
+
+#[test]
+fn a_blocked_site_is_left_alone_at_once() {
+    let site = Site::start();
+    let seeds = vec![site.url.clone()];
+    let mut app = App::open(|opening| {
+        opening.settings.crawl.seeds = seeds;
+        opening.settings.politeness.private_delay_ms = 20;
+    });
+    app.send(Command::Begin {
+        settings: Vec::new(),
+        with: Begin::AsConfigured,
+    });
+    app.wait("crawling", |model| model.totals.ever.pages > 3);
+    app.send(Command::BlockSite("127.0.0.1".into()));
+    app.wait("on the list", |model| {
+        model.crawl.blocked_sites == ["127.0.0.1"]
+    });
+    app.wait("nothing waits for it", |model| {
+        model.rates.waiting_urls == 0
+    });
+    let model = app.wait("at rest", |model| model.rates.pages_per_s == 0.0);
+    let (requests, later) = (site.requests(), model.now_ms + 3_000);
+    app.wait("some seconds", |model| model.now_ms > later);
+    assert_eq!(site.requests(), requests);
+    app.send(Command::UnblockSite("127.0.0.1".into()));
+    app.wait("off the list", |model| model.crawl.blocked_sites.is_empty());
+    let config = app.config();
+    let _folder = app.quit();
+    assert!(read_config(&config).crawl.blocked_sites.is_empty());
+}
+
+#[test]
+fn the_demo_shows_its_first_peer_and_tells_when_it_is_over() {
+    let mut app = App::open(|opening| {
+        opening.data = None;
+        opening.config_file = None;
+        opening.demo = Some(DemoSpec {
+            peers: 3,
+            hosts: 9,
+            pages: 300,
+            seed: 5,
+        });
+    });
+    app.show(Screen::Network);
+    let model = app.wait("peers", |model| model.peers.total == 3);
+    let share: f64 = model.peers.rows.iter().map(|row| row.share).sum();
+    assert!((share - 1.0).abs() < 0.01, "they share all of it: {share}");
+    assert_eq!(model.network.nodes.iter().filter(|node| node.me).count(), 1);
+    app.wait("the end", |model| {
+        model
+            .notices
+            .iter()
+            .any(|notice| notice.text.starts_with("The demo is complete"))
+    });
+    app.show(Screen::Queues);
+    let model = app.wait("hosts", |model| model.hosts.total > 0);
+    assert!(model.hosts.rows.iter().any(|row| row.fetched > 0));
+    app.quit();
+}
