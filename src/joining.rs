@@ -80,6 +80,7 @@ pub fn options(settings: &Settings, secret: [u8; 32], limits: Arc<Limits>) -> Op
         listen: overlay.listen.clone(),
         bootstrap: overlay.bootstrap.clone(),
         mdns: overlay.mdns,
+        upnp: overlay.upnp,
         allow_supernode: overlay.allow_supernode,
         allow_private: settings.network.allow_private,
         limits: network::Limits {

@@ -61,6 +61,8 @@ pub enum Message {
     Welcome,
     /// Whether it was taken in.
     Taken(bool),
+    /// A crawl whose URLs are in the sites that follow; answered by `Taken`.
+    Crawl(CrawlDefinition),
 }
 
 /// A URL on its way to its owner.
@@ -142,6 +144,7 @@ impl Message {
             Self::Claims(claims) => claims.len(),
             Self::Answers(answers) => answers.len(),
             Self::Confirmed(fingerprints) => fingerprints.len(),
+            Self::Crawl(definition) => 1 + definition.seeds.len(),
             Self::Site(_) | Self::Welcome | Self::Taken(_) => 1,
         }
     }

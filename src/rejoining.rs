@@ -103,6 +103,10 @@ impl Overlay for Rejoining {
         }
     }
 
+    fn is_joining(&self) -> bool {
+        self.current.load().is_joining()
+    }
+
     fn listening(&self) -> Vec<String> {
         self.current.load().listening()
     }

@@ -212,6 +212,12 @@ pub trait Overlay: Send + Sync {
         false
     }
 
+    /// Whether this peer knows of a network that it may still find: whoever has just
+    /// started had better not think that it is alone.
+    fn is_joining(&self) -> bool {
+        false
+    }
+
     /// Where others can connect: multiaddresses that end in this peer's id.
     fn listening(&self) -> Vec<String> {
         Vec::new()

@@ -391,6 +391,8 @@ settings! {
         bootstrap: Vec<String> = vec![], Any("a list of multiaddresses");
         /// Whether to look for peers on the local network.
         mdns: bool = true, Any("");
+        /// Whether to ask the router for a way in.
+        upnp: bool = true, Any("");
         /// Whether this peer may route for others.
         allow_supernode: bool = true, Any("");
         /// Connections to other peers at most.

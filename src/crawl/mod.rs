@@ -78,6 +78,15 @@ impl Crawls {
         self.crawls.read().get(&id).cloned()
     }
 
+    /// All of them.
+    pub fn all(&self) -> Vec<(CrawlId, Arc<Crawl>)> {
+        let crawls = self.crawls.read();
+        crawls
+            .iter()
+            .map(|(&id, crawl)| (id, crawl.clone()))
+            .collect()
+    }
+
     /// Whether every crawl has fetched as many pages as it may.
     pub fn all_spent(&self) -> bool {
         let crawls = self.crawls.read();

@@ -70,6 +70,7 @@ impl Fleet {
         settings.overlay.network = format!("demo {}", std::process::id());
         settings.overlay.listen = vec!["/ip4/127.0.0.1/tcp/0".into()];
         settings.overlay.mdns = false;
+        settings.overlay.upnp = false;
         // On one machine a receipt is there in no time, or lost.
         settings.handing_on.resend_ms = settings.handing_on.resend_ms.min(500);
         let mut fleet = Self {

@@ -104,6 +104,7 @@ impl Intake {
             Message::Claims(_)
             | Message::Answers(_)
             | Message::Site(_)
+            | Message::Crawl(_)
             | Message::Welcome
             | Message::Taken(_) => return Verdict::Reject,
         }
@@ -171,6 +172,9 @@ impl Intake {
                     replier.answer(bytes);
                 }
                 return;
+            }
+            Ok(Message::Crawl(definition)) => {
+                Message::Taken(self.crawls.add(definition, &self.form).is_some())
             }
             Ok(Message::Site(part)) => Message::Taken(self.arrivals.take(from, part)),
             Ok(Message::Welcome) => {

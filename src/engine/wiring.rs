@@ -115,6 +115,7 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
 
     // Sites that move.
     let arrivals = Arc::new(Arrivals::new(jobs.clone(), preprocessor.clone()));
+    arrivals.set_joining(overlay.is_joining());
     let (view_changed, changed) = bounded(1);
 
     // Blocks 6 to 12: whether a page is new.
@@ -293,6 +294,7 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
     });
     let handover = HandoverSender {
         overlay: overlay.clone(),
+        crawls: crawls.clone(),
         view,
         keeps_to_itself,
         preprocessor: preprocessor.clone(),

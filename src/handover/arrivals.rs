@@ -41,6 +41,8 @@ pub struct Arrivals {
 struct State {
     /// Whom this peer has met, itself not included.
     met: HashSet<PeerId>,
+    /// Whether this peer still looks for its network.
+    is_joining: bool,
     /// Whose welcome is awaited.
     awaited: HashSet<PeerId>,
     /// Whose welcome has come, perhaps before this peer knew that they are there.
@@ -66,6 +68,19 @@ impl Arrivals {
         }
     }
 
+    /// This peer looks for its network, or does so no more. Until it is found, nothing is
+    /// fetched: it would be done twice.
+    pub fn set_joining(&self, is_joining: bool) {
+        let mut state = self.state.lock();
+        state.is_joining = is_joining;
+        self.hold(&state);
+    }
+
+    fn hold(&self, state: &State) {
+        self.jobs
+            .set_held(state.is_joining || !state.awaited.is_empty());
+    }
+
     /// These are the other members now. Whoever was alone until now is a newcomer, and
     /// awaits the welcomes of those whom it meets in the next while.
     pub fn meet(&self, others: &HashSet<PeerId>, now: Instant) {
@@ -87,12 +102,13 @@ impl Arrivals {
         state.awaited.retain(|peer| others.contains(peer));
         state.transfers.retain(|peer, _| others.contains(peer));
         state.met = others.clone();
-        self.jobs.set_held(!state.awaited.is_empty());
+        self.hold(&state);
     }
 
-    /// Whether welcomes are awaited.
+    /// Whether the network or a welcome is awaited.
     pub fn is_waiting(&self) -> bool {
-        !self.state.lock().awaited.is_empty()
+        let state = self.state.lock();
+        state.is_joining || !state.awaited.is_empty()
     }
 
     /// A peer has sent all that is ours.
@@ -100,7 +116,7 @@ impl Arrivals {
         let mut state = self.state.lock();
         state.awaited.remove(&peer);
         state.welcomed.insert(peer);
-        self.jobs.set_held(!state.awaited.is_empty());
+        self.hold(&state);
     }
 
     /// Takes in a part of a record, and the record with its last part. False if it was
@@ -175,6 +191,18 @@ mod tests {
         arrivals.meet(&[A].into(), now);
         assert!(arrivals.is_waiting(), "it was alone in between");
         arrivals.meet(&[A].into(), now + PATIENCE);
+        assert!(!arrivals.is_waiting());
+    }
+
+    #[test]
+    fn a_peer_that_looks_for_its_network_waits() {
+        let (arrivals, now) = (arrivals(), Instant::now());
+        arrivals.set_joining(true);
+        assert!(arrivals.is_waiting());
+        arrivals.meet(&[A].into(), now);
+        arrivals.set_joining(false);
+        assert!(arrivals.is_waiting(), "for a welcome now");
+        arrivals.welcomed_by(A);
         assert!(!arrivals.is_waiting());
     }
 

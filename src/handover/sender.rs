@@ -9,6 +9,7 @@ use crossbeam_channel::{Receiver, after, never, select};
 use peercrawl_overlay::{Overlay, PeerId, Purpose};
 
 use super::arrivals::{Arrivals, SitePart};
+use crate::crawl::{CrawlId, Crawls};
 use crate::distribution::{Key, Owner, Ownership};
 use crate::engine::{StopSignal, View};
 use crate::message::Message;
@@ -31,6 +32,8 @@ pub struct HandoverSender {
     pub keeps_to_itself: Arc<AtomicBool>,
     /// Where the sites are.
     pub preprocessor: Arc<Preprocessor>,
+    /// The crawls that the sites belong to.
+    pub crawls: Arc<Crawls>,
     /// The other direction.
     pub arrivals: Arc<Arrivals>,
     /// Tells when the view has changed.
@@ -49,6 +52,8 @@ struct OnTheWay {
 #[derive(Default)]
 struct Memory {
     welcomed: HashSet<PeerId>,
+    /// Who has been told of which crawl.
+    told: HashSet<(PeerId, CrawlId)>,
     frozen: Vec<OnTheWay>,
     transfers: u64,
     /// The ownership for which sites on disk were last looked through.
@@ -73,6 +78,8 @@ impl HandoverSender {
     /// Moves what has to move; true if nothing is left to do until the view changes.
     fn round(&self, memory: &mut Memory) -> bool {
         self.view.refresh();
+        // In this order: whoever has found its network knows the members.
+        let is_joining = self.overlay.is_joining();
         let me = self.overlay.me();
         let members = self.overlay.members();
         let others: HashSet<_> = members
@@ -81,7 +88,9 @@ impl HandoverSender {
             .filter(|&id| id != me)
             .collect();
         self.arrivals.meet(&others, Instant::now());
+        self.arrivals.set_joining(is_joining);
         memory.welcomed.retain(|peer| others.contains(peer));
+        memory.told.retain(|(peer, _)| others.contains(peer));
 
         self.freeze_foreign(memory);
         let mut missed = HashSet::new();
@@ -90,7 +99,8 @@ impl HandoverSender {
                 Owner::Me => self.take_back(&frozen.site),
                 Owner::Peer(owner) => {
                     memory.transfers += 1;
-                    if self.deliver(owner, memory.transfers, &frozen.site.bytes) {
+                    let knows_crawls = self.introduce_crawls(owner, &mut memory.told);
+                    if knows_crawls && self.deliver(owner, memory.transfers, &frozen.site.bytes) {
                         self.preprocessor.has_left(&frozen.site);
                     } else {
                         missed.insert(owner);
@@ -146,6 +156,16 @@ impl HandoverSender {
         if let Err(error) = self.preprocessor.take_back(site) {
             tracing::error!("cannot take a site back: {error}");
         }
+    }
+
+    /// Tells a peer of the crawls: without their definitions it could do nothing with
+    /// the URLs of a site. True if it knows all of them.
+    fn introduce_crawls(&self, owner: PeerId, told: &mut HashSet<(PeerId, CrawlId)>) -> bool {
+        self.crawls.all().into_iter().all(|(id, crawl)| {
+            told.contains(&(owner, id))
+                || self.ask(owner, &Message::Crawl(crawl.definition.clone()))
+                    && told.insert((owner, id))
+        })
     }
 
     fn deliver(&self, owner: PeerId, transfer: u64, bytes: &[u8]) -> bool {

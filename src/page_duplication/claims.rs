@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, select};
+use crossbeam_channel::{Receiver, RecvTimeoutError, select};
 use peercrawl_overlay::{Overlay, PeerId, Purpose, Reply};
 
 use super::local::{LocalPageDuplication, claim_of};
@@ -22,6 +22,8 @@ use crate::seen_content::Answer;
 
 /// A silent owner is left alone for so many deadlines.
 const SILENCE: u32 = 10;
+/// How soon an owner that was too busy is asked again.
+const BUSY: Duration = Duration::from_millis(50);
 /// How long a batch may take to fill.
 const GATHER: Duration = Duration::from_millis(5);
 
@@ -105,11 +107,22 @@ impl ClaimSender {
     /// Waits for an owner's answers, acts on them, and confirms what was new.
     fn finish(&self, asked: Asked, silent_until: &mut HashMap<PeerId, Instant>) {
         let was_asked = asked.reply.is_some();
-        let answers = asked.reply.and_then(Reply::wait);
-        let answers = answers.and_then(|bytes| match Message::decode(&bytes) {
-            Ok(Message::Answers(answers)) if answers.len() == asked.pages.len() => Some(answers),
-            _ => None,
-        });
+        let until = Instant::now() + Duration::from_millis(self.settings.answer_ms);
+        let mut reply = asked.reply;
+        let mut answers = None;
+        while let Some(waiting) = reply.take() {
+            answers = waiting
+                .wait()
+                .and_then(|bytes| match Message::decode(&bytes) {
+                    Ok(Message::Answers(got)) if got.len() == asked.pages.len() => Some(got),
+                    _ => None,
+                });
+            // An owner that was too busy to take the question may have time soon.
+            let may_ask = answers.is_none() && Instant::now() + BUSY < until;
+            if may_ask && self.stop.recv_timeout(BUSY) == Err(RecvTimeoutError::Timeout) {
+                reply = self.ask(asked.owner, &asked.pages);
+            }
+        }
         if was_asked && answers.is_none() {
             let silence = Duration::from_millis(self.settings.answer_ms) * SILENCE;
             silent_until.insert(asked.owner, Instant::now() + silence);

@@ -10,7 +10,7 @@
 //! bounded, and a full one holds downloaders back; so does a disk that takes no more.
 //!
 //! - `files`: which files there are, and when the next one begins
-//! - [`line`]: how a receipt is written
+//! - [`mod@line`]: how a receipt is written
 //! - `writer`: the thread
 
 mod files;

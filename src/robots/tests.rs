@@ -3,7 +3,7 @@
 // A test that cannot be set up has failed, and says so.
 #![allow(clippy::expect_used)]
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -163,60 +163,6 @@ fn a_hostile_record_does_no_harm() {
     let robots: Robots = postcard::from_bytes(&bytes).expect("deserialises");
     assert!(!robots.is_allowed("/x"));
     assert_eq!(robots.crawl_delay(), Some(Duration::from_secs(300)));
-}
-
-/// Files that are the worst we can think of for some part of the parser or the matcher.
-fn worst_files(len: usize) -> Vec<(&'static str, Vec<u8>)> {
-    let fill = |head: &str, unit: &str| {
-        let mut text = head.as_bytes().to_vec();
-        while text.len() + unit.len() <= len {
-            text.extend_from_slice(unit.as_bytes());
-        }
-        text
-    };
-    vec![
-        ("wildcards", fill("User-agent: *\nDisallow: /", "*a")),
-        (
-            "many rules",
-            fill("User-agent: *\n", "Disallow:*a*a*a*b$\n"),
-        ),
-        ("line ends", fill("", "\r")),
-        ("colons", fill("", ":")),
-        ("escapes", fill("User-agent: *\nDisallow: /", "%")),
-        ("octets", fill("User-agent: *\nDisallow: /", "ü")),
-        ("agents", fill("", "User-agent:a\n")),
-        ("our agent", fill("", "User-agent:peercrawl\n")),
-        ("groups", fill("", "User-agent:*\nAllow:/\n")),
-        ("delays", fill("User-agent: *\nCrawl-delay: ", "9")),
-        ("sitemaps", fill("", "Sitemap:a\n")),
-        ("blanks", fill("User-agent: *\nDisallow:", " ")),
-    ]
-}
-
-/// Eight times the input may cost eight times as much. A quadratic parser would
-/// cost 64 times as much, so that a busy machine cannot hide one, nor invent one.
-#[test]
-fn cost_is_linear_in_the_file() {
-    let path = format!("/{}", "a".repeat(2_000));
-    let fastest = |text: &[u8]| {
-        let runs = (0..5).map(|_| {
-            let start = Instant::now();
-            let robots = Robots::parse(text, "peercrawl");
-            std::hint::black_box(robots.is_allowed(&path));
-            start.elapsed()
-        });
-        runs.min().unwrap_or_default()
-    };
-    let small = worst_files(PARSED_LIMIT_BYTES / 8);
-    let large = worst_files(PARSED_LIMIT_BYTES);
-    for ((name, small), (_, large)) in small.iter().zip(&large) {
-        let (small, large) = (fastest(small), fastest(large));
-        let bound = small * 24 + Duration::from_millis(2);
-        assert!(
-            large < bound,
-            "{name}: {small:?} for an eighth, {large:?} for all"
-        );
-    }
 }
 
 /// Lines that have a chance to interact, and some that are noise.

@@ -356,8 +356,7 @@ fn kept_peer(
         kept: Some(kept),
         receipts: None,
     });
-    let engine = engine.unwrap();
-    engine
+    engine.unwrap()
 }
 
 /// A peer that has fetched everything and was started again hands over what it knows of

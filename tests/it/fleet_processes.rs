@@ -1,6 +1,7 @@
 //! Peers in processes of their own, chained by the addresses that they print.
 
 use std::io::{BufRead, BufReader, Read};
+use std::net::TcpListener;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ impl Peer {
     fn start(overlay: &str, more: &[String]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_peercrawl"));
         command.args(["run", "--no-store", "--allow-private"]);
-        command.args(["--set", "overlay.mdns=false"]);
+        command.args(["--set", "overlay.mdns=false", "--set", "overlay.upnp=false"]);
         command.args(["--set", "overlay.listen=['/ip4/127.0.0.1/tcp/0']"]);
         command.args(["--set", "threads.downloaders=8"]);
         command.args(["--set", &format!("overlay.kind={overlay:?}")]);
@@ -58,6 +59,44 @@ impl Drop for Peer {
         // It has ended already, unless the test fails.
         let _ended = self.child.kill();
         let _waited = self.child.wait();
+    }
+}
+
+/// A port that is taken is no reason not to crawl: one sentence says so.
+#[test]
+fn a_peer_whose_port_is_taken_says_so_and_goes_on_alone() {
+    let web = web(WebSpec::new(2, 20, 53));
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    for listen in [
+        format!("overlay.listen=['/ip4/127.0.0.1/tcp/{port}']"),
+        // No address of this machine.
+        "overlay.listen=['/ip4/192.0.2.1/tcp/4001']".into(),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_peercrawl"));
+        command.args(["run", "--no-store", "--allow-private", "--set", &listen]);
+        command.args(["--set", "overlay.mdns=false", "--set", "overlay.upnp=false"]);
+        command.args(["--set", &format!("crawl.seeds={:?}", web.seeds())]);
+        let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut said = Vec::new();
+        for line in stderr.lines().map_while(Result::ok) {
+            let is_over = line.contains("nothing is left to fetch");
+            said.push(line);
+            if is_over {
+                break;
+            }
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let why: Vec<_> = said.iter().filter(|l| l.contains("WARN")).collect();
+        assert_eq!(why.len(), 1, "{said:?}");
+        assert!(
+            why[0].contains("crawling alone: cannot listen on"),
+            "{why:?}"
+        );
+        assert!(web.unserved(&web.truth()).is_empty(), "{said:?}");
     }
 }
 

@@ -246,6 +246,10 @@ impl Overlay for NetworkOverlay {
         let _full = self.controls.try_send(Control::Leave);
     }
 
+    fn is_joining(&self) -> bool {
+        self.shared.is_joining.load(Relaxed)
+    }
+
     fn listening(&self) -> Vec<String> {
         self.shared.listening()
     }

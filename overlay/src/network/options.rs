@@ -27,6 +27,8 @@ pub struct Options {
     pub bootstrap: Vec<String>,
     /// Whether to look for peers on the local network.
     pub mdns: bool,
+    /// Whether to ask the router to let others in.
+    pub upnp: bool,
     /// Whether this peer may become a supernode.
     pub allow_supernode: bool,
     /// Whether private addresses that other peers name may be dialled.
@@ -89,6 +91,7 @@ impl Options {
             ],
             bootstrap: Vec::new(),
             mdns: false,
+            upnp: false,
             allow_supernode: true,
             allow_private: false,
             host_cache: None,

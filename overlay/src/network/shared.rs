@@ -128,6 +128,8 @@ pub struct Shared {
     pub counters: Arc<Counters>,
     /// Set by the handle when it leaves, and by the task when it ends.
     pub has_left: AtomicBool,
+    /// Set by the task while it looks for a network that it knows of.
+    pub is_joining: AtomicBool,
     /// Set to end the task as a crash would.
     pub is_aborted: AtomicBool,
     members: Mutex<Arc<[Member]>>,
@@ -149,6 +151,7 @@ impl Shared {
         Self {
             counters,
             has_left: AtomicBool::new(false),
+            is_joining: AtomicBool::new(false),
             is_aborted: AtomicBool::new(false),
             members: Mutex::new(Arc::new([])),
             facts: Mutex::new(Arc::new([])),

@@ -13,13 +13,14 @@ use libp2p::swarm::NetworkBehaviour;
 use libp2p::swarm::behaviour::toggle::Toggle;
 use libp2p::{
     PeerId, Swarm, Transport, allow_block_list, connection_limits, dns, identify, mdns, noise,
-    ping, quic, request_response, swarm, tcp, yamux,
+    ping, quic, request_response, swarm, tcp, upnp, yamux,
 };
 
 use super::frame::{FrameCodec, PROTOCOL};
 use super::metered::{Gauge, Metered, MeteredStreams};
 use super::options::Options;
 use super::shared::Counters;
+use crate::addresses;
 use crate::envelope::OVERHEAD_BYTES;
 use crate::topology::Kind;
 
@@ -56,6 +57,8 @@ pub struct Behaviour {
     pub ping: ping::Behaviour,
     /// Finds peers on the local network.
     pub mdns: Toggle<mdns::tokio::Behaviour>,
+    /// Asks the router to let others in; what it grants is announced.
+    pub upnp: Toggle<upnp::tokio::Behaviour>,
 }
 
 /// A swarm that listens nowhere yet. Must be called inside a tokio runtime.
@@ -162,6 +165,18 @@ fn behaviour(
         identify: identify::Behaviour::new(agent),
         ping: ping::Behaviour::new(ping),
         mdns: mdns.into(),
+        upnp: (options.upnp && listens_beyond_loopback(options))
+            .then(upnp::tokio::Behaviour::default)
+            .into(),
+    })
+}
+
+/// Whoever listens on this machine alone needs nothing of the router.
+fn listens_beyond_loopback(options: &Options) -> bool {
+    let parsed = options.listen.iter().filter_map(|text| text.parse().ok());
+    parsed.into_iter().any(|address| {
+        let ip = addresses::ip(&address);
+        ip.is_some_and(|ip| !ip.is_loopback())
     })
 }
 

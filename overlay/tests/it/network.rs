@@ -3,12 +3,12 @@
 use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use std::{env, fs, process};
+use std::{env, fs, process, thread};
 
 use peercrawl_overlay::network::{Kind, Options, StartError, start};
 use peercrawl_overlay::{Event, Overlay, Purpose, Role, Verdict};
 
-use crate::fleet::{DEADLINE, Net, eventually, options};
+use crate::fleet::{DEADLINE, Fleet, Net, Peer, eventually, options};
 
 #[test]
 fn a_peer_of_another_network_is_refused_with_the_reason() {
@@ -275,6 +275,31 @@ fn bytes_are_counted_by_purpose() {
     assert!(sent.membership.bytes_sent > 0);
     let by_purpose = sent.membership.bytes_sent + 7_000;
     assert!(sent.socket_bytes_sent > by_purpose, "{sent:?}");
+}
+
+/// Membership must cost next to nothing. A lease is renewed every 30 seconds, so that is
+/// how long it takes to see what rest costs.
+#[test]
+fn sixteen_peers_at_rest_send_less_than_a_kibibyte_a_second() {
+    let fleets = [Net::Flat, Net::Supernode].map(|net| net.fleet(16));
+    let sent = |fleet: &Fleet| -> u64 {
+        let sent = |peer: &Peer| peer.overlay.statistics().socket_bytes_sent;
+        fleet.peers.iter().map(sent).sum()
+    };
+    let quiet = |fleet: &Fleet| {
+        let before = sent(fleet);
+        thread::sleep(Duration::from_millis(500));
+        sent(fleet) - before < 16 * 1_024
+    };
+    eventually("roles and links have settled", || fleets.iter().all(quiet));
+    let before = fleets.each_ref().map(sent);
+    let begun = Instant::now();
+    thread::sleep(Duration::from_secs(30));
+    let took = begun.elapsed().as_secs_f64();
+    for (fleet, before) in fleets.iter().zip(before) {
+        let each = (sent(fleet) - before) as f64 / took / 16.0;
+        assert!(each < 1_024.0, "{each} bytes a second");
+    }
 }
 
 #[test]

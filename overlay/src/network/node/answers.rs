@@ -1,6 +1,7 @@
 //! Where packets arrive, and how a question gets its answer.
 
 use libp2p::request_response::ResponseChannel;
+use tokio::sync::mpsc;
 
 use super::super::frame::Response;
 use super::packets::{MESSAGE_LIFE_MS, Origin, Packet};
@@ -18,6 +19,29 @@ pub struct Question {
     sequence: u64,
     channel: ResponseChannel<Response>,
     until_ms: u64,
+}
+
+/// Goes with a question to the crawler. When it comes to its end, the asker hears, be it
+/// that there is no answer: it should not wait in vain.
+struct Ticket {
+    id: u64,
+    answer: Option<Vec<u8>>,
+    controls: mpsc::WeakSender<Control>,
+}
+
+impl Ticket {
+    fn answer(mut self, bytes: Vec<u8>) {
+        self.answer = Some(bytes);
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if let Some(controls) = self.controls.upgrade() {
+            // An answer that finds no room comes too late anyway.
+            let _full = controls.try_send(Control::Answer(self.id, self.answer.take()));
+        }
+    }
 }
 
 impl Node {
@@ -47,13 +71,12 @@ impl Node {
                     until_ms: self.now_ms() + u64::from(packet.deadline_ms),
                 };
                 self.questions.insert(id, question);
-                let controls = self.controls.clone();
-                Some(Replier::new(move |bytes| {
-                    if let Some(controls) = controls.upgrade() {
-                        // An answer that finds no room comes too late anyway.
-                        let _full = controls.try_send(Control::Answer(id, bytes));
-                    }
-                }))
+                let ticket = Ticket {
+                    id,
+                    answer: None,
+                    controls: self.controls.clone(),
+                };
+                Some(Replier::new(move |bytes| ticket.answer(bytes)))
             }
             Origin::Theirs(_) | Origin::Nobody => None,
         };
@@ -70,10 +93,13 @@ impl Node {
         }
     }
 
-    /// The crawler has answered a question.
-    pub(super) fn on_answer(&mut self, id: u64, bytes: &[u8]) {
+    /// The crawler is done with a question.
+    pub(super) fn on_answer(&mut self, id: u64, bytes: Option<&[u8]>) {
         let Some(question) = self.questions.remove(&id) else {
             return;
+        };
+        let Some(bytes) = bytes else {
+            return self.respond(question.channel, Response::Busy);
         };
         if bytes.len() + 8 > self.options.limits.message_bytes {
             tracing::error!("an answer of {} bytes is too large", bytes.len());

@@ -5,6 +5,7 @@
 //! one that says nothing is closed.
 
 use std::net::IpAddr;
+use std::sync::atomic::Ordering::Relaxed;
 
 use libp2p::core::ConnectedPoint;
 use libp2p::multiaddr::Protocol;
@@ -245,6 +246,7 @@ impl Node {
         if !self.links.contains(&peer) {
             self.links.push(peer);
             self.send_more_records(peer);
+            self.show_joining();
         }
         self.update_lease();
         self.send_waiting(peer);
@@ -252,6 +254,7 @@ impl Node {
 
     pub(super) fn on_disconnected(&mut self, libp2p_peer: Libp2pPeerId) {
         self.visitors.remove(&libp2p_peer);
+        self.close_lane(libp2p_peer);
         let Some(peer) = identity::from_libp2p(&libp2p_peer) else {
             return;
         };
@@ -469,11 +472,24 @@ impl Node {
         }
     }
 
-    /// Whether this peer may still find a network that it knows of.
+    /// Whether this peer may still find a network.
     pub(super) fn is_joining(&self) -> bool {
+        (self.knows_network() || self.options.mdns) && self.is_new_and_alone()
+    }
+
+    fn knows_network(&self) -> bool {
+        !self.bootstrap.is_empty() || !self.hosts.is_empty()
+    }
+
+    fn is_new_and_alone(&self) -> bool {
         const PATIENCE_MS: u64 = 5_000;
-        let knows_some = !self.bootstrap.is_empty() || !self.hosts.is_empty();
-        (knows_some || self.options.mdns) && self.links.is_empty() && self.now_ms() < PATIENCE_MS
+        self.links.is_empty() && self.now_ms() < PATIENCE_MS
+    }
+
+    /// Tells the layer above whether this peer looks for a network that it knows of.
+    pub(super) fn show_joining(&self) {
+        let is_joining = self.knows_network() && self.is_new_and_alone();
+        self.shared.is_joining.store(is_joining, Relaxed);
     }
 
     /// The leaves that this supernode serves.

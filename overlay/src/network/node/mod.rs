@@ -8,7 +8,7 @@
 //! - [`keeping`]: what is kept on disk from run to run
 //! - [`linking`]: connections become links after a handshake; links are made and given up
 //! - [`records`]: leases and suspicions, and how they spread
-//! - [`packets`]: messages to one peer, hop by hop
+//! - [`packets`]: messages to one peer, hop by hop; [`sending`]: each hop's turn
 //! - [`answers`]: where they arrive, and how a question gets its answer
 //! - [`gossip`]: broadcasts, and the crawler's verdicts on them
 
@@ -18,6 +18,7 @@ mod keeping;
 mod linking;
 mod packets;
 mod records;
+mod sending;
 mod starting;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -29,7 +30,7 @@ use futures::StreamExt;
 use libp2p::gossipsub::IdentTopic;
 use libp2p::request_response::{self, OutboundRequestId};
 use libp2p::swarm::{ConnectionId, SwarmEvent};
-use libp2p::{Multiaddr, Swarm, mdns, ping};
+use libp2p::{Multiaddr, PeerId as Libp2pPeerId, Swarm, mdns, ping, upnp};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -55,6 +56,7 @@ use answers::Question;
 use gossip::Pending;
 use linking::Visitor;
 use packets::{Outbound, Waiting};
+use sending::Lane;
 
 /// How often the state machines are told the time.
 const TICK: Duration = Duration::from_millis(200);
@@ -102,8 +104,8 @@ pub enum Control {
     Announce,
     /// What the crawler thinks of a message.
     Verdict(MessageId, Verdict),
-    /// The crawler's answer to a question.
-    Answer(u64, Vec<u8>),
+    /// The crawler's answer to a question; `None` if it has none.
+    Answer(u64, Option<Vec<u8>>),
     /// It is over.
     Leave,
 }
@@ -169,8 +171,10 @@ pub struct Node {
 
     // Messages.
     outbound: HashMap<OutboundRequestId, Outbound>,
-    /// Bytes of packets in them.
+    /// Bytes of packets in them, and in the lanes.
     outbound_bytes: usize,
+    /// The packets of each link.
+    lanes: HashMap<Libp2pPeerId, Lane>,
     waiting: BTreeMap<PeerId, Vec<Waiting>>,
     questions: BTreeMap<u64, Question>,
     pending: BTreeMap<MessageId, Pending>,
@@ -260,6 +264,10 @@ impl Node {
                     self.on_neighbour(peer, address);
                 }
             }
+            BehaviourEvent::Upnp(upnp::Event::NewExternalAddr { external_addr, .. }) => {
+                tracing::info!("the router lets others in at {external_addr}");
+                self.update_lease();
+            }
             _ => {}
         }
     }
@@ -296,7 +304,7 @@ impl Node {
         match control {
             Control::Announce => self.update_lease(),
             Control::Verdict(id, verdict) => self.on_verdict(id, verdict),
-            Control::Answer(question, bytes) => self.on_answer(question, &bytes),
+            Control::Answer(question, bytes) => self.on_answer(question, bytes.as_deref()),
             // The loop looks at the flag.
             Control::Leave => {}
         }
@@ -319,6 +327,7 @@ impl Node {
             self.say_members();
         }
         self.tick_files();
+        self.show_joining();
     }
 
     fn now(&self) -> Now {

@@ -28,10 +28,6 @@ pub const MESSAGE_LIFE_MS: u64 = 60_000;
 const MOST_WAITING: usize = 64;
 /// How long they wait.
 const WAIT_MS: u64 = 5_000;
-/// Bytes of packets under way to all peers together; beyond, packets are dropped.
-const MOST_OUTBOUND_BYTES: usize = 64 << 20;
-/// What a packet takes beside its envelope.
-const PACKET_BYTES: usize = 1 << 10;
 
 /// What is done with the response to an exchange that this peer began.
 pub enum Outbound {
@@ -324,9 +320,6 @@ impl Node {
             return self.lose(packet.origin);
         };
         let envelope = packet.envelope;
-        if self.outbound_bytes + envelope.bytes.len() > MOST_OUTBOUND_BYTES {
-            return self.lose(packet.origin);
-        }
         let is_mine = envelope.author == self.me;
         let of = if is_mine {
             envelope.errand.into()
@@ -345,30 +338,10 @@ impl Node {
 
     /// Sends an envelope over a link, to whoever is there and with nobody waiting.
     pub(super) fn pass_copy(&mut self, peer: PeerId, bytes: &Arc<[u8]>, of: Use) {
-        if let Some(libp2p_peer) = identity::to_libp2p(peer)
-            && self.outbound_bytes + bytes.len() <= MOST_OUTBOUND_BYTES
-        {
+        if let Some(libp2p_peer) = identity::to_libp2p(peer) {
             self.count_sent(of, 1, bytes.len());
             self.ask_packet(libp2p_peer, MOST_HOPS, 0, bytes, Origin::Nobody);
         }
-    }
-
-    fn ask_packet(
-        &mut self,
-        peer: Libp2pPeerId,
-        hops: u8,
-        deadline_ms: u32,
-        envelope: &[u8],
-        origin: Origin,
-    ) {
-        let bytes = envelope.len() + PACKET_BYTES;
-        self.outbound_bytes += bytes;
-        let request = Request::Packet {
-            hops,
-            deadline_ms,
-            envelope: envelope.to_vec(),
-        };
-        self.ask(peer, request, Outbound::Packet { origin, bytes });
     }
 
     pub(super) fn on_response(
@@ -383,7 +356,7 @@ impl Node {
         match self.outbound.remove(&request) {
             Some(Outbound::Hello) => self.on_welcome(peer, response),
             Some(Outbound::Packet { origin, bytes }) => {
-                self.outbound_bytes -= bytes;
+                self.packet_done(peer, bytes);
                 self.on_packet_response(origin, response);
             }
             Some(Outbound::Records { .. }) | None => {}
@@ -411,7 +384,7 @@ impl Node {
 
     /// A packet goes no further. Whoever waits for an answer will wait in vain, and
     /// a message is sent again by whoever needs a receipt.
-    fn lose(&mut self, origin: Origin) {
+    pub(super) fn lose(&mut self, origin: Origin) {
         self.shared.counters.dropped(1);
         match origin {
             Origin::Mine { to, .. } => self.shared.arrived(to),

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crossbeam_channel::Sender;
 use futures::StreamExt;
@@ -12,6 +13,7 @@ use libp2p::gossipsub::IdentTopic;
 use libp2p::identity::Keypair;
 use libp2p::swarm::SwarmEvent;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::super::event_queue::EventQueue;
 use super::super::options::{Options, StartError};
@@ -30,6 +32,9 @@ use crate::offenders::Offenders;
 use crate::replay::ReplayWindow;
 use crate::topology::Kind;
 use crate::{Event, addresses, identity};
+
+/// After so long without news, all of the machine's addresses are known.
+const MORE_ADDRESSES: Duration = Duration::from_millis(50);
 
 fn multiaddresses(texts: &[String]) -> Result<Vec<Multiaddr>, StartError> {
     let parse = |text: &String| {
@@ -107,6 +112,7 @@ impl Node {
             has_unsaid_members: false,
             outbound: HashMap::new(),
             outbound_bytes: 0,
+            lanes: HashMap::new(),
             waiting: BTreeMap::new(),
             questions: BTreeMap::new(),
             pending: BTreeMap::new(),
@@ -132,6 +138,8 @@ impl Node {
     /// Listens, and waits until the system says where.
     async fn listen(&mut self, addresses: Vec<Multiaddr>) -> Result<(), StartError> {
         let mut silent = HashMap::new();
+        let is_wildcard = |address| addresses::ip(address).is_some_and(|ip| ip.is_unspecified());
+        let has_wildcard = addresses.iter().any(is_wildcard);
         for address in addresses {
             let failed = |error: &dyn std::fmt::Display| StartError::CannotListen {
                 address: address.to_string(),
@@ -168,6 +176,12 @@ impl Node {
                     }
                 }
                 event => self.on_swarm(event),
+            }
+        }
+        if has_wildcard {
+            // The machine's addresses are told one by one.
+            while let Ok(event) = timeout(MORE_ADDRESSES, self.swarm.select_next_some()).await {
+                self.on_swarm(event);
             }
         }
         self.show_listening();

@@ -1,0 +1,106 @@
+//! Packets over one link: so many at once, the others in line.
+//!
+//! A connection carries a bounded number of exchanges, both ways together; what comes on
+//! top is thrown away by the library. So each side keeps to its half, and what finds no
+//! room waits in a bounded line until a response makes some.
+
+use std::collections::VecDeque;
+
+use libp2p::PeerId as Libp2pPeerId;
+
+use super::super::frame::Request;
+use super::Node;
+use super::packets::{Origin, Outbound};
+
+/// Packets under way over one link; both halves and some records fit into a connection.
+const MOST_AT_ONCE: usize = 48;
+/// Packets that wait for one link.
+const MOST_IN_LINE: usize = 512;
+/// Bytes of packets under way to all peers together; beyond, packets are dropped.
+const MOST_BYTES: usize = 64 << 20;
+/// What a packet takes beside its envelope.
+const PACKET_BYTES: usize = 1 << 10;
+
+/// The packets of one link.
+#[derive(Default)]
+pub struct Lane {
+    under_way: usize,
+    line: VecDeque<InLine>,
+}
+
+struct InLine {
+    request: Request,
+    origin: Origin,
+    bytes: usize,
+}
+
+impl Node {
+    /// Sends an envelope over a link, now or when there is room.
+    pub(super) fn ask_packet(
+        &mut self,
+        peer: Libp2pPeerId,
+        hops: u8,
+        deadline_ms: u32,
+        envelope: &[u8],
+        origin: Origin,
+    ) {
+        let bytes = envelope.len() + PACKET_BYTES;
+        let lane = self.lanes.entry(peer).or_default();
+        if self.outbound_bytes + bytes > MOST_BYTES || lane.line.len() >= MOST_IN_LINE {
+            return self.lose(origin);
+        }
+        self.outbound_bytes += bytes;
+        let request = Request::Packet {
+            hops,
+            deadline_ms,
+            envelope: envelope.to_vec(),
+        };
+        let packet = InLine {
+            request,
+            origin,
+            bytes,
+        };
+        lane.line.push_back(packet);
+        self.move_up(peer);
+    }
+
+    /// Sends what there is room for.
+    fn move_up(&mut self, peer: Libp2pPeerId) {
+        while let Some(lane) = self.lanes.get_mut(&peer)
+            && lane.under_way < MOST_AT_ONCE
+            && let Some(packet) = lane.line.pop_front()
+        {
+            lane.under_way += 1;
+            let InLine {
+                request,
+                origin,
+                bytes,
+            } = packet;
+            self.ask(peer, request, Outbound::Packet { origin, bytes });
+        }
+    }
+
+    /// A packet over a link is done with: the next one may go.
+    pub(super) fn packet_done(&mut self, peer: Libp2pPeerId, bytes: usize) {
+        self.outbound_bytes -= bytes;
+        if let Some(lane) = self.lanes.get_mut(&peer) {
+            lane.under_way = lane.under_way.saturating_sub(1);
+            if lane.under_way == 0 && lane.line.is_empty() {
+                self.lanes.remove(&peer);
+            }
+        }
+        self.move_up(peer);
+    }
+
+    /// A link has ended: nothing waits for it any more.
+    pub(super) fn close_lane(&mut self, peer: Libp2pPeerId) {
+        let line = self
+            .lanes
+            .get_mut(&peer)
+            .map(|lane| std::mem::take(&mut lane.line));
+        for packet in line.unwrap_or_default() {
+            self.outbound_bytes -= packet.bytes;
+            self.lose(packet.origin);
+        }
+    }
+}
