@@ -45,6 +45,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const KEEP_PERIOD: Duration = Duration::from_secs(60);
 /// A window in which nothing happens is drawn again after so long, to move the time on.
 const IDLE_PERIOD: Duration = Duration::from_secs(5);
+/// Numbers that always move move no more often: drawing costs the volunteer's processor.
+const FLICKER_PERIOD: Duration = Duration::from_millis(450);
 /// Finishing gives up on fetches that take longer than this.
 const FINISH_LIMIT: Duration = Duration::from_secs(120);
 /// How long a notice is offered to the window.
@@ -581,8 +583,12 @@ impl Desk {
             same.graphs = model.graphs.clone();
             same.rates = model.rates;
         }
-        let is_old = model.now_ms.saturating_sub(last.now_ms) >= IDLE_PERIOD.as_millis() as u64;
-        if model != same || is_old {
+        let age = Duration::from_millis(model.now_ms.saturating_sub(last.now_ms));
+        let is_news = model != same;
+        same.rates = model.rates;
+        same.fetching = model.fetching.clone();
+        let is_other = model != same;
+        if is_other || is_news && age >= FLICKER_PERIOD || age >= IDLE_PERIOD {
             self.model.store(Arc::new(model));
             (self.wake)();
         }
