@@ -8,9 +8,8 @@ use peercrawl::config::{Scope, Settings};
 use peercrawl::crawl::CrawlDefinition;
 use peercrawl::data_directory::{DataDirectory, crawl_state};
 use peercrawl::engine::Engine;
+use peercrawl::joining;
 use peercrawl::resolver::SystemNames;
-use peercrawl_overlay::PeerId;
-use peercrawl_overlay::memory::MemoryNetwork;
 
 use super::SettingsArguments;
 use super::data::{DataArguments, tell};
@@ -63,7 +62,7 @@ impl Crawl {
             None => (super::passing_secret()?, None),
         };
         let receipts = directory.as_ref().map(DataDirectory::receipts);
-        let overlay = Arc::new(MemoryNetwork::new().join(PeerId(secret)));
+        let overlay = joining::alone(secret);
         let limits = super::limits(&settings, directory.as_ref())?;
         let engine = super::start(
             settings,

@@ -3,8 +3,7 @@
 
 use std::sync::Arc;
 
-use peercrawl_overlay::memory::MemoryNetwork;
-use peercrawl_overlay::{Overlay, PeerId};
+use peercrawl_overlay::Overlay;
 
 use crate::config::Settings;
 use crate::crawl::CrawlDefinition;
@@ -88,7 +87,7 @@ impl Crew {
             Err(why) => {
                 // That is no reason not to crawl.
                 tracing::warn!("crawling alone: {why}");
-                Arc::new(MemoryNetwork::new().join(PeerId(secret)))
+                joining::alone(secret)
             }
         };
         // Many connections at once need many files; a system that refuses says so when
