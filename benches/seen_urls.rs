@@ -1,5 +1,5 @@
 //! Ten million seen URLs over a hundred thousand sites of very unequal size: memory, false
-//! positives, and disk. The figures are in docs/decisions/0008-seen-urls-at-scale.md.
+//! positives, and disk. The figures are in docs/decisions/0010-seen-urls-at-scale.md.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a benchmark fails")]
 

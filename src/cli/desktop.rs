@@ -20,7 +20,7 @@ use super::{SettingsArguments, passing_secret, run};
 #[derive(Args, Default)]
 pub struct Desktop {
     /// A join file to open
-    #[arg(value_name = "JOINFILE")]
+    #[arg(value_name = "JOINFILE", value_parser = join_file)]
     join_file: Option<PathBuf>,
     #[command(flatten)]
     data: DataArguments,
@@ -32,6 +32,15 @@ pub struct Desktop {
     hidden: bool,
     #[command(flatten)]
     settings: SettingsArguments,
+}
+
+/// A word that is no command is the name of a file, if there is such a file.
+fn join_file(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    match path.is_file() {
+        true => Ok(path),
+        false => Err("there is no such command, and no such file".to_owned()),
+    }
 }
 
 /// Reads `900x600`.
@@ -83,6 +92,10 @@ impl Desktop {
 
     fn run_headless(self, why: &str) -> anyhow::Result<ExitCode> {
         eprintln!("{why}: running headless, as `peercrawl run` does.");
+        if let Some(file) = &self.join_file {
+            let file = file.display();
+            eprintln!("{file} is not followed: a join file asks first, and that takes a window.");
+        }
         run::Run::with(self.settings, self.data).run()
     }
 

@@ -1,7 +1,7 @@
 //! The desktop app: what connects the engine with the window.
 //!
 //! The window (crate `peercrawl-ui`) draws models and sends commands; it knows no engine
-//! and never waits. One thread, the [`desk`], owns the engine: it carries out commands,
+//! and never waits. One thread, the `desk`, owns the engine: it carries out commands,
 //! looks around four times a second, and puts a new model where the window finds it.
 //!
 //! ```text

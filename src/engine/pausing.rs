@@ -1,8 +1,8 @@
 //! Pausing, going on, finishing and leaving: who wants what, and the way there.
 //!
 //! The volunteer has a [`Wish`], the conditions have a verdict, and the quota may be used
-//! up. Together they make a goal, and a [`Course`], which is told the time and touches
-//! nothing, says which [`Act`]s lead there:
+//! up. Together they make a goal, and a `Course`, which is told the time and touches
+//! nothing, says which `Act`s lead there:
 //!
 //! - *Pause* begins no fetch any more, at once. What is under way has a few seconds and is
 //!   then cut, to be fetched again later. Then this peer tells the others that it owns
