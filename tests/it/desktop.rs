@@ -220,7 +220,8 @@ fn start_with_nothing_to_crawl_asks_where_to_begin() {
 #[test]
 fn pause_finish_and_start_do_what_they_say() {
     let site = Site::start();
-    let seeds = vec![site.url.clone()];
+    // Two ways through the site, so that there is always something to go on with.
+    let seeds = vec![site.url.clone(), format!("{}1000000", site.url)];
     let change = |opening: &mut Opening| {
         opening.settings.crawl.seeds = seeds;
         opening.settings.politeness.private_delay_ms = 20;
