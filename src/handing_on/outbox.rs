@@ -164,6 +164,15 @@ impl Outbox {
         .collect()
     }
 
+    /// A URL that was due belongs to nobody at present: it was not sent, and is looked at
+    /// again before long.
+    pub fn has_no_owner(&self, number: u64) {
+        if let Some(entry) = self.state.lock().entries.get_mut(&number) {
+            entry.times_sent = entry.times_sent.saturating_sub(1);
+            entry.due_ms = 0;
+        }
+    }
+
     /// Looks at a URL that waits, if it still does.
     pub fn look<T>(&self, number: u64, at: impl FnOnce(&Candidate) -> T) -> Option<T> {
         self.state.lock().entries.get(&number).map(|e| at(&e.url))

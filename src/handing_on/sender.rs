@@ -92,7 +92,7 @@ impl HandOnSender {
                     batches.entry(batch).or_default().push(number);
                 }
                 // Its range has no peer at present: it waits.
-                Owner::Nobody => {}
+                Owner::Nobody => self.outbox.has_no_owner(number),
             }
         }
         for (batch, numbers) in batches {
