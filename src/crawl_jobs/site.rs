@@ -8,7 +8,7 @@
 //! a long queue may be there alone: [`Site::missing`] tells what has to be fetched from
 //! there before the next task can be known.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
 use peercrawl_overlay::PeerId;
@@ -372,14 +372,21 @@ impl Site {
     }
 
     /// Takes over the record of the same host from other hands, all but its queue, which
-    /// comes back in order, to be pushed. URLs that waited here meanwhile stay, unless
-    /// the record knows them (those are queued there, or done): these come back as well.
+    /// comes back in order, to be pushed, without what is done here. URLs that waited here
+    /// meanwhile stay, unless the record knows them (those are queued there, or done):
+    /// these come back as well.
     pub fn unite(&mut self, mut arrived: Self, fingerprint: impl Fn(&UrlRecord) -> u64) -> United {
         let is_known = |job: &CrawlJob| arrived.seen.contains(fingerprint(&job.record));
-        let (known, mine) = std::mem::take(&mut self.queue)
+        let (known, mine): (VecDeque<_>, _) = std::mem::take(&mut self.queue)
             .into_iter()
             .partition(is_known);
         self.queue = mine;
+        // What was seen here and waits here no more is done here, or under way.
+        let waited: HashSet<_> = known.iter().map(|job| fingerprint(&job.record)).collect();
+        arrived.queue.retain(|job| {
+            let fingerprint = fingerprint(&job.record);
+            waited.contains(&fingerprint) || !self.seen.contains(fingerprint)
+        });
         self.generation = self.generation.max(arrived.generation);
         let seen = std::mem::take(&mut self.seen);
         arrived.seen.union(seen);
@@ -516,6 +523,36 @@ mod tests {
         assert!(moved.seen.contains(17) && !moved.seen.contains(18));
         assert_eq!((moved.queries_of(4), moved.pace.failures), (1, 3));
         assert!(!moved.rules("http://a.example", 6).unwrap().is_allowed("/x"));
+    }
+
+    #[test]
+    fn two_records_of_one_site_become_one_and_nothing_is_queued_twice() {
+        let fingerprint = |record: &UrlRecord| record.url.as_str().len() as u64;
+        let url = |length: usize| format!("http://a.example/{}", "x".repeat(length));
+        let site = |seen: &[usize], queued: &[usize]| {
+            let mut site = Site::new("a.example");
+            for &length in seen {
+                site.seen.insert(url(length).len() as u64);
+            }
+            for &length in queued {
+                push(&mut site, &url(length));
+            }
+            site
+        };
+        // Here 1 is done and 2, 3 wait; there 3 is done and 1, 2, 4 wait.
+        let mut here = site(&[1, 2, 3], &[2, 3]);
+        let united = here.unite(site(&[1, 2, 3, 4], &[1, 2, 4]), fingerprint);
+        let lengths = |jobs: &VecDeque<CrawlJob>| -> Vec<usize> {
+            let length = |job: &CrawlJob| job.record.url.as_str().len() - url(0).len();
+            jobs.iter().map(length).collect()
+        };
+        assert_eq!(lengths(&united.arrived), [2, 4], "to be fetched here, once");
+        assert_eq!(
+            lengths(&united.known),
+            [2, 3],
+            "no longer waiting on their own"
+        );
+        assert_eq!(here.queued(), 0);
     }
 
     #[test]

@@ -220,10 +220,11 @@ fn start_with_nothing_to_crawl_asks_where_to_begin() {
 #[test]
 fn pause_finish_and_start_do_what_they_say() {
     let site = Site::start();
-    // Two ways through the site, so that there is always something to go on with.
-    let seeds = vec![site.url.clone(), format!("{}1000000", site.url)];
+    let seeds = vec![site.url.clone()];
     let change = |opening: &mut Opening| {
         opening.settings.crawl.seeds = seeds;
+        // The site is one long way, which must not end before the test does.
+        opening.settings.crawl.max_depth = 10_000;
         opening.settings.politeness.private_delay_ms = 20;
     };
     let mut app = App::open(change);

@@ -433,7 +433,7 @@ fn a_full_archive_pauses_the_crawl_until_there_is_room() {
         .ledger()
         .set_archive_limit(peercrawl::archive::DiskLimit::NONE);
     assert_eq!(engine.wait(DEADLINE), Some(Ending::Complete));
-    assert_eq!(engine.snapshot().trouble, None);
+    assert_eq!(engine.ledger().trouble(), None);
     engine.shutdown();
     assert_archived(data.path(), &web);
     assert_eq!(web.log().fetched_twice, 0);
