@@ -66,6 +66,7 @@ impl Intake {
     fn take(&self, event: Event) {
         match event {
             Event::Members(_) => {
+                self.arrivals.look_around(&*self.overlay);
                 self.range.view.refresh();
                 // Full means that the handover thread knows already.
                 let _known = self.changed.try_send(());

@@ -116,6 +116,7 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
     // Sites that move.
     let arrivals = Arc::new(Arrivals::new(jobs.clone(), preprocessor.clone()));
     arrivals.set_joining(overlay.is_joining());
+    arrivals.look_around(&*overlay);
     let (view_changed, changed) = bounded(1);
 
     // Blocks 6 to 12: whether a page is new.

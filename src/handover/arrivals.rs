@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use peercrawl_overlay::PeerId;
+use peercrawl_overlay::{Overlay, PeerId};
 
 use crate::crawl_jobs::CrawlJobs;
 use crate::preprocessor::Preprocessor;
@@ -79,6 +79,16 @@ impl Arrivals {
     fn hold(&self, state: &State) {
         self.jobs
             .set_held(state.is_joining || !state.awaited.is_empty());
+    }
+
+    /// Looks at the members of an overlay. To be called before ownership follows them: a
+    /// site that becomes ours by it may still be fetched from by another peer.
+    pub fn look_around(&self, overlay: &dyn Overlay) {
+        let me = overlay.me();
+        let members = overlay.members();
+        let others = members.iter().map(|member| member.id);
+        let others = others.filter(|&id| id != me).collect();
+        self.meet(&others, Instant::now());
     }
 
     /// These are the other members now. Whoever was alone until now is a newcomer, and

@@ -77,6 +77,7 @@ impl HandoverSender {
 
     /// Moves what has to move; true if nothing is left to do until the view changes.
     fn round(&self, memory: &mut Memory) -> bool {
+        self.arrivals.look_around(&*self.overlay);
         self.view.refresh();
         // In this order: whoever has found its network knows the members.
         let is_joining = self.overlay.is_joining();
