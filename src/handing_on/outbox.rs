@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::clock::Millis;
 use crate::config;
@@ -85,19 +85,8 @@ impl Outbox {
             fingerprint: url_fingerprint(record.url.as_str()),
             record,
         };
-        let mut state = self.state.lock();
-        state.handed_on.insert(url.fingerprint);
-        state.next_number = state.next_number.max(number + 1);
-        let entry = Entry {
-            url,
-            due_ms: 0,
-            times_sent: 1,
-        };
-        state.entries.insert(number, entry);
-        drop(state);
-        self.outstanding.add(1);
-        // Full means that the sender knows already.
-        let _known = self.filled.0.try_send(());
+        // Nobody knows whether it has set out: it goes directly to its owner.
+        self.take_in(self.state.lock(), number, url, 1);
     }
 
     /// Puts a URL in, unless it was handed on before. Waits for room as long as a
@@ -116,14 +105,24 @@ impl Outbox {
                 return;
             }
         }
-        state.handed_on.insert(url.fingerprint);
         let number = state.next_number;
-        state.next_number += 1;
         self.ledger.outbox_put(number, &url.record);
+        self.take_in(state, number, url, 0);
+    }
+
+    fn take_in(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        number: u64,
+        url: Candidate,
+        times_sent: u32,
+    ) {
+        state.handed_on.insert(url.fingerprint);
+        state.next_number = state.next_number.max(number + 1);
         let entry = Entry {
             url,
             due_ms: 0,
-            times_sent: 0,
+            times_sent,
         };
         state.entries.insert(number, entry);
         drop(state);

@@ -10,6 +10,7 @@ use peercrawl::demo::fleet::WebNames;
 use peercrawl::demo::web::{Web, WebSpec};
 use peercrawl::engine::{Engine, Surroundings};
 use peercrawl::limits::Limits;
+use peercrawl::resolver::NameService;
 use peercrawl_overlay::PeerId;
 use peercrawl_overlay::memory::MemoryNetwork;
 
@@ -53,6 +54,27 @@ pub fn engine_with_receipts(
         kept: None,
     };
     Engine::start(surroundings).unwrap()
+}
+
+/// A peer alone that crawls from these seeds, where these names lead.
+pub fn crawl_from(
+    mut settings: Settings,
+    names: Arc<dyn NameService>,
+    seeds: Vec<String>,
+) -> Engine {
+    settings.crawl.seeds = seeds;
+    let definition = CrawlDefinition::from_settings(&settings.crawl);
+    let engine = Engine::start(Surroundings {
+        limits: Limits::new(&settings.limits),
+        settings,
+        overlay: Arc::new(MemoryNetwork::new().join(PeerId::repeat(1))),
+        names,
+        kept: None,
+        receipts: None,
+    })
+    .unwrap();
+    engine.begin(definition).unwrap();
+    engine
 }
 
 /// The crawl of the whole web.

@@ -17,16 +17,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use peercrawl::config::Settings;
-use peercrawl::crawl::CrawlDefinition;
-use peercrawl::engine::{Engine, Surroundings};
-use peercrawl::limits::Limits;
 use peercrawl::report::Report;
 use peercrawl::resolver::{FixedNames, NameService};
-use peercrawl_overlay::PeerId;
-use peercrawl_overlay::memory::MemoryNetwork;
 use socket2::{Domain, Socket, Type};
 
-use crate::crew::DEADLINE;
+use crate::crew::{self, DEADLINE};
 
 /// Private hosts, in all the spellings that we could think of.
 const PRIVATE: &[&str] = &[
@@ -164,19 +159,7 @@ fn settings() -> Settings {
 }
 
 fn crawl(settings: Settings, names: Arc<dyn NameService>, seeds: Vec<String>) -> Report {
-    let mut settings = settings;
-    settings.crawl.seeds = seeds;
-    let definition = CrawlDefinition::from_settings(&settings.crawl);
-    let engine = Engine::start(Surroundings {
-        limits: Limits::new(&settings.limits),
-        settings,
-        overlay: Arc::new(MemoryNetwork::new().join(PeerId::repeat(1))),
-        names,
-        kept: None,
-        receipts: None,
-    })
-    .unwrap();
-    engine.begin(definition).unwrap();
+    let engine = crew::crawl_from(settings, names, seeds);
     assert!(engine.wait(DEADLINE).is_some());
     engine.shutdown()
 }

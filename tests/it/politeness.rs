@@ -17,7 +17,7 @@ use peercrawl::resolver::{FixedNames, NameService, SystemNames};
 use peercrawl_overlay::PeerId;
 use peercrawl_overlay::memory::MemoryNetwork;
 
-use crate::crew::{DEADLINE, settings, wait_until};
+use crate::crew::{self, DEADLINE, settings, wait_until};
 use crate::hostile::{HostileWeb, Site, page, respond};
 
 /// The engine counts in whole milliseconds: what it takes for the end of a delay may be
@@ -35,20 +35,7 @@ struct Asked {
 type Log = Arc<Mutex<Vec<Asked>>>;
 
 fn start(settings: &Settings, names: Arc<dyn NameService>, seeds: Vec<String>) -> Engine {
-    let mut settings = settings.clone();
-    settings.crawl.seeds = seeds;
-    let definition = CrawlDefinition::from_settings(&settings.crawl);
-    let engine = Engine::start(Surroundings {
-        limits: Limits::new(&settings.limits),
-        settings,
-        overlay: Arc::new(MemoryNetwork::new().join(PeerId::repeat(1))),
-        names,
-        kept: None,
-        receipts: None,
-    })
-    .unwrap();
-    engine.begin(definition).unwrap();
-    engine
+    crew::crawl_from(settings.clone(), names, seeds)
 }
 
 /// A site that thinks for a while about each answer, robots.txt included, and logs it.

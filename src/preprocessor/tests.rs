@@ -1,0 +1,213 @@
+//! The door: what is let in, and what a site knows that memory has forgotten.
+
+use super::*;
+use crate::canonical::CanonicalForm;
+use crate::clock::Clock;
+use crate::crawl::{CrawlDefinition, Crawls};
+use crate::fingerprint::url_fingerprint;
+use crate::ledger::{Keeper, Kept};
+use crate::resolver::ResolveQueue;
+
+struct Door {
+    preprocessor: Preprocessor,
+    crawl: Arc<Crawl>,
+    counters: Arc<Counters>,
+    jobs: Arc<CrawlJobs>,
+}
+
+fn door(change: impl FnOnce(&mut config::Settings)) -> Door {
+    door_with(change, Ledger::nothing())
+}
+
+fn door_with(change: impl FnOnce(&mut config::Settings), ledger: Arc<Ledger>) -> Door {
+    let mut settings = config::Settings::default();
+    change(&mut settings);
+    let counters = Arc::new(Counters::default());
+    let resolve = Arc::new(ResolveQueue::default());
+    let gate = crate::limits::Limits::new(&settings.limits).gate.clone();
+    let jobs = CrawlJobs::new(
+        Clock::start(),
+        counters.clone(),
+        resolve,
+        false,
+        gate,
+        ledger.clone(),
+    );
+    let jobs = Arc::new(jobs);
+    let definition = CrawlDefinition::from_settings(&settings.crawl);
+    let form = CanonicalForm::new(&[]);
+    let blocklist = Arc::new(BlockList::new(&settings.crawl, 0));
+    Door {
+        preprocessor: Preprocessor::new(
+            &settings,
+            jobs.clone(),
+            counters.clone(),
+            ledger,
+            blocklist,
+        ),
+        crawl: Crawls::default().add(definition, &form).unwrap(),
+        counters,
+        jobs,
+    }
+}
+
+impl Door {
+    fn knock(&self, url: &str) -> Admission {
+        let url = CanonicalForm::new(&[]).parse(url).unwrap();
+        let candidate = Candidate {
+            key: Key::of_host(url.host()),
+            fingerprint: url_fingerprint(url.as_str()),
+            record: UrlRecord {
+                url,
+                crawl: self.crawl.definition.id(),
+                depth: 1,
+                redirects: 0,
+                from: None,
+            },
+        };
+        let mut admission = None;
+        self.preprocessor
+            .admit(&self.crawl, [candidate], |a| admission = Some(a));
+        admission.unwrap()
+    }
+}
+
+#[test]
+fn endless_queries_on_one_path_are_a_trap() {
+    let door = door(|settings| settings.crawl.max_queries_per_path = 3);
+    for number in 0..3 {
+        let url = format!("http://a.example/list?page={number}");
+        assert_eq!(door.knock(&url), Admission::Queued);
+    }
+    assert_eq!(
+        door.knock("http://a.example/list?page=3"),
+        Admission::Refused
+    );
+    assert_eq!(door.counters.trap(Trap::QueryVariations).get(), 1);
+    assert_eq!(
+        door.knock("http://a.example/list?page=1"),
+        Admission::Duplicate
+    );
+    assert_eq!(
+        door.knock("http://a.example/list"),
+        Admission::Queued,
+        "no query"
+    );
+    assert_eq!(
+        door.knock("http://a.example/other?page=3"),
+        Admission::Queued
+    );
+    assert_eq!(
+        door.knock("http://b.example/list?page=3"),
+        Admission::Queued
+    );
+}
+
+#[test]
+fn what_is_turned_away_for_lack_of_room_can_come_again() {
+    let door = door(|settings| {
+        settings.queues.site_urls = 1;
+        settings.queues.sites = 2;
+    });
+    assert_eq!(door.knock("http://a.example/1"), Admission::Queued);
+    assert_eq!(door.knock("http://a.example/2"), Admission::NoRoom);
+    assert_eq!(door.knock("http://b.example/"), Admission::Queued);
+    assert_eq!(
+        door.knock("http://c.example/"),
+        Admission::NoRoom,
+        "too many sites"
+    );
+    assert_eq!(door.counters.refused_overflow.get(), 2);
+    let cell = door.preprocessor.classifier.find("a.example").unwrap();
+    door.jobs.drain(&mut cell.lock());
+    assert_eq!(door.knock("http://a.example/2"), Admission::Queued);
+    assert_eq!(door.knock("http://a.example/1"), Admission::Duplicate);
+}
+
+/// A site that was put away or thinned out knows what it has seen, from disk.
+#[test]
+fn what_memory_has_forgotten_the_disk_knows() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let data = crate::store::DataFolder::open(folder.path()).unwrap();
+    let kept = Kept::open(Arc::new(data), "state", None).unwrap();
+    let (ledger, hands) = Ledger::keeping(kept);
+    let door = door_with(|_| {}, ledger.clone());
+    let (stop, stopped) = crossbeam_channel::bounded(0);
+    let keeper = Keeper {
+        ledger: ledger.clone(),
+        hands,
+        jobs: door.jobs.clone(),
+        counters: door.counters.clone(),
+        clock: Clock::start(),
+        stop: stopped,
+    };
+    let keeper = std::thread::spawn(|| keeper.run());
+    let url = |number: u32| format!("http://a.example/{number}");
+    let find = || door.preprocessor.classifier.find("a.example").unwrap();
+    for number in 0..200 {
+        assert_eq!(door.knock(&url(number)), Admission::Queued);
+    }
+    let last = url_fingerprint(&url(199));
+    let store = ledger.store().unwrap();
+    while !store.is_seen(Key::of_host("a.example"), last).unwrap() {
+        std::thread::yield_now();
+    }
+    for round in 0..3 {
+        find().lock().thin();
+        door.preprocessor.set_roomy(round == 2);
+        assert_eq!(door.knock(&url(200 + round)), Admission::Queued);
+        for number in 0..200 {
+            assert_eq!(door.knock(&url(number)), Admission::Duplicate, "{number}");
+        }
+        assert_eq!(find().lock().is_whole, round == 2);
+    }
+    // Put away, once nothing waits for it and all of it is written.
+    let cell = find();
+    let mut state = cell.lock();
+    door.jobs.drain(&mut state);
+    state.phase = Phase::Idle;
+    state.site.pace.failures = 2;
+    drop(state);
+    let last = url_fingerprint(&url(202));
+    while !store.is_seen(Key::of_host("a.example"), last).unwrap() {
+        std::thread::yield_now();
+    }
+    assert!(door.preprocessor.put_away(&cell));
+    assert!(door.preprocessor.classifier.find("a.example").is_none());
+    while store.site("a.example").unwrap().is_none() {
+        std::thread::yield_now();
+    }
+    assert_eq!(door.knock(&url(202)), Admission::Duplicate);
+    assert_eq!(door.knock(&url(203)), Admission::Queued);
+    assert_eq!(find().lock().site.pace.failures, 2);
+    drop(stop);
+    keeper.join().unwrap();
+}
+
+#[test]
+fn blocked_hosts_and_hosts_that_were_given_up_take_nothing() {
+    let door = door(|settings| settings.crawl.blocked_sites = vec!["bad.example".into()]);
+    assert_eq!(door.knock("http://www.bad.example/"), Admission::Refused);
+    assert_eq!(door.counters.blocked_list.get(), 1);
+    assert_eq!(door.knock("http://a.example/1"), Admission::Queued);
+    let cell = door.preprocessor.classifier.find("a.example").unwrap();
+    let kind = crate::counters::ErrorKind::Connect;
+    door.jobs.give_up(&mut cell.lock(), kind);
+    assert_eq!(door.knock("http://a.example/2"), Admission::Refused);
+    assert_eq!(
+        door.counters.given_up.get(),
+        2,
+        "the queued one and the new one"
+    );
+    assert_eq!(door.counters.error(kind).get(), 1);
+    assert_eq!(door.jobs.outstanding.count(), 0);
+}
+
+#[test]
+fn an_engine_that_ends_waits_for_no_name() {
+    let door = door(|_| {});
+    assert_eq!(door.knock("http://a.example/"), Admission::Queued);
+    // Nobody looks the name up any more: a handover that waited for that never ended.
+    door.jobs.close();
+    assert!(door.preprocessor.freeze("a.example").is_none());
+}
