@@ -42,6 +42,8 @@ use crate::store::StoreError;
 
 /// So much of a site's queue is kept in memory, however little there is.
 const LEAST_IN_MEMORY: usize = 8;
+/// More URLs are not brought from disk at a time.
+const MOST_BROUGHT: usize = 256;
 
 /// A site that a downloader may fetch from; it must be settled.
 #[must_use]
@@ -152,14 +154,18 @@ impl CrawlJobs {
         self.memory_urls.store(urls, Relaxed);
     }
 
+    /// How many more URLs may wait in memory while so many wait in all.
+    fn room(&self, queued: usize) -> usize {
+        let in_memory = queued.saturating_sub(self.on_disk.load(Relaxed));
+        self.memory_urls.load(Relaxed).saturating_sub(in_memory)
+    }
+
     /// Takes a URL into its site's queue.
     pub fn push(&self, state: &mut SiteState, record: UrlRecord) {
         let queued = self.queued.fetch_add(1, Relaxed);
         self.outstanding.add(1);
-        let in_memory = queued.saturating_sub(self.on_disk.load(Relaxed));
-        let spills = self.ledger.keeps()
-            && in_memory >= self.memory_urls.load(Relaxed)
-            && state.site.queued() >= LEAST_IN_MEMORY;
+        let spills =
+            self.ledger.keeps() && self.room(queued) == 0 && state.site.queued() >= LEAST_IN_MEMORY;
         let before = state.site.on_disk();
         // The site is locked: numbers are given in the order of the ledger.
         let job = state.site.number(record);
@@ -180,13 +186,15 @@ impl CrawlJobs {
     /// Brings a part of a site's queue from disk, if there is nothing of it in memory.
     /// Reads from the disk: the site must not be locked. False if there was something to
     /// bring and it is not there yet: it is still on its way to the disk.
-    pub fn bring(&self, cell: &SiteCell, most: usize) -> Result<bool, StoreError> {
+    pub fn bring(&self, cell: &SiteCell) -> Result<bool, StoreError> {
         let Some(store) = self.ledger.store() else {
             return Ok(true);
         };
         let Some(asked) = cell.lock().site.missing() else {
             return Ok(true);
         };
+        // A small part of the room, as all sites with a queue on disk want some.
+        let most = (self.room(self.queued()) / 64).clamp(LEAST_IN_MEMORY, MOST_BROUGHT);
         let segment = store.queue_segment(Key(cell.key), asked.from, most)?;
         let jobs: Vec<_> = segment
             .iter()

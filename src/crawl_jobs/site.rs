@@ -231,7 +231,7 @@ impl Site {
 
     /// Takes in the beginning of what is on disk, from `asked` on: the numbers that
     /// waited there, in order. Does nothing if somebody else was faster.
-    pub fn bring(&mut self, asked: OnDisk, jobs: Vec<CrawlJob>) -> usize {
+    pub fn bring(&mut self, asked: OnDisk, mut jobs: Vec<CrawlJob>) -> usize {
         if self.on_disk.from != asked.from || self.on_disk.urls == 0 {
             return 0;
         }
@@ -239,7 +239,12 @@ impl Site {
         let brought = jobs.len().min(self.on_disk.urls);
         self.on_disk.urls -= brought;
         self.on_disk.from = last.number + 1;
-        self.queue.extend(jobs);
+        if self.queue.is_empty() {
+            jobs.shrink_to_fit();
+            self.queue = jobs.into();
+        } else {
+            self.queue.extend(jobs);
+        }
         brought
     }
 
@@ -312,6 +317,8 @@ impl Site {
             }
             turned_away(job, TurnedAway::Robots);
         }
+        // Very many sites have nothing to do, and should not keep room for it.
+        self.queue = VecDeque::new();
         Task::Nothing
     }
 

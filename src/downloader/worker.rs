@@ -45,9 +45,6 @@ const BUDGET_PAUSE_MS: u64 = 20;
 /// How long a site waits that is another peer's by now.
 const FOREIGN_PAUSE_MS: u64 = 100;
 
-/// URLs that are brought from disk at once.
-const SEGMENT_URLS: usize = 256;
-
 /// How long a site waits whose queue is on its way to the disk.
 const DISK_PAUSE_MS: u64 = 60;
 
@@ -130,7 +127,7 @@ impl Downloader {
             self.jobs.settle(lease, &mut cell.lock());
             return;
         }
-        match self.jobs.bring(&cell, SEGMENT_URLS) {
+        match self.jobs.bring(&cell) {
             Ok(true) => {}
             Ok(false) => return self.wait_for_disk(lease),
             Err(error) => {

@@ -13,6 +13,7 @@
 //!
 //! Numbers are big-endian, so that their order is the order of the keys.
 
+use fjall::config::PartitioningPolicy;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions};
 
 /// Blocks of the tables that are kept in memory.
@@ -39,7 +40,15 @@ pub(super) const ARCHIVE: &[u8] = b"archive";
 
 impl Tables {
     pub fn open(database: &Database) -> fjall::Result<Self> {
-        let options = || KeyspaceCreateOptions::default().max_memtable_size(WAITING_BYTES);
+        // In one piece, the filter and the index of a large file are read whole, and
+        // checked, for each key that is looked up: hundreds of kilobytes.
+        let in_pieces = || PartitioningPolicy::all(true);
+        let options = || {
+            KeyspaceCreateOptions::default()
+                .max_memtable_size(WAITING_BYTES)
+                .filter_block_partitioning_policy(in_pieces())
+                .index_block_partitioning_policy(in_pieces())
+        };
         let table = |name| database.keyspace(name, options);
         Ok(Self {
             url: table("url")?,
