@@ -19,7 +19,7 @@ use crate::ledger::Ledger;
 use crate::preprocessor::Preprocessor;
 
 /// What a peer takes with nothing to do: code, stacks, buffers, the store's caches.
-const FIXED_BYTES: u64 = 72 << 20;
+const FIXED_BYTES: u64 = 96 << 20;
 /// A waiting URL with its record, its place in the queue and its share of allocation.
 const URL_BYTES: u64 = 320;
 /// A content with its URL and its place in the map.

@@ -181,21 +181,24 @@ fn memory_stays_flat() {
         ..WebSpec::new(3_000, (seconds as u32 * 4_000).max(6_000_000), 3)
     });
     let data = TempDir::new().unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_peercrawl"))
-        .arg("crawl")
-        .args(web.seeds())
-        .args(["--scope", "any", "--allow-private", "--json", "--data"])
-        .arg(data.path())
-        .args(["--set", &format!("memory.limit_bytes={}", budget_mib << 20)])
-        // The disk of whoever runs this is not the point.
-        .args(["--set", "archive.limit_bytes=400000000"])
-        .args(["--set", "archive.file_bytes=50000000"])
-        .args(["--set", "archive.when_full=remove-oldest"])
-        .env("HOME", data.path())
-        .env_remove("RUST_LOG")
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let start = || {
+        Command::new(env!("CARGO_BIN_EXE_peercrawl"))
+            .arg("crawl")
+            .args(web.seeds())
+            .args(["--scope", "any", "--allow-private", "--json", "--data"])
+            .arg(data.path())
+            .args(["--set", &format!("memory.limit_bytes={}", budget_mib << 20)])
+            // The disk of whoever runs this is not the point.
+            .args(["--set", "archive.limit_bytes=400000000"])
+            .args(["--set", "archive.file_bytes=50000000"])
+            .args(["--set", "archive.when_full=remove-oldest"])
+            .env("HOME", data.path())
+            .env_remove("RUST_LOG")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let mut child = start();
     let begun = Instant::now();
     let mut samples: Vec<(f64, f64)> = Vec::new();
     while begun.elapsed() < Duration::from_secs(seconds) {
@@ -203,6 +206,14 @@ fn memory_stays_flat() {
         assert_eq!(child.try_wait().unwrap(), None, "it ended");
         samples.push((begun.elapsed().as_secs_f64(), resident_mib(child.id())));
     }
+    assert_eq!(web.log().fetched_twice, 0);
+    // With all this on disk, a start after a crash takes no longer than it should.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let (before, killed) = (web.log().requests, Instant::now());
+    child = start();
+    wait_until("it goes on", || web.log().requests > before);
+    let pause = killed.elapsed();
     let stopped = Command::new("kill")
         .args(["-TERM", &child.id().to_string()])
         .status();
@@ -210,7 +221,9 @@ fn memory_stays_flat() {
     let report = report(&child.wait_with_output().unwrap());
     let most = samples.iter().map(|s| s.1).fold(0.0, f64::max);
     let slope = slope(&samples[samples.len() / 2..]) * 60.0;
-    println!("{seconds} s: {most:.0} MiB at most, {slope:+.2} MiB a minute; {report}");
+    println!("{seconds} s: {most:.0} MiB at most, {slope:+.2} MiB a minute");
+    println!("it goes on {pause:?} after a crash; {report}");
+    assert!(pause < Duration::from_secs(5), "{pause:?}");
     assert!(most < f64::from(budget_mib) + 64.0, "{most} MiB");
     // Over a minute and a half the noise is larger than over half an hour.
     assert!(slope * (seconds as f64) < 720.0, "{slope} MiB a minute");
@@ -218,7 +231,6 @@ fn memory_stays_flat() {
         report["pages"].as_u64().unwrap() > 100 * seconds,
         "{report}"
     );
-    assert_eq!(web.log().fetched_twice, 0);
 }
 
 /// Resident memory of a process.
