@@ -94,7 +94,9 @@ impl Crew {
             Ok(overlay) => overlay,
             Err(why) => {
                 // That is no reason not to crawl.
-                why_alone = Some(why.to_string());
+                // The number that the system has for it helps nobody in the window.
+                let why = why.to_string();
+                why_alone = why.split(" (os error").next().map(str::to_owned);
                 joining::alone(secret)
             }
         };

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use peercrawl_overlay::{PeerId, Role};
+use peercrawl_overlay::{Contact, Member, PeerId, Role};
 use peercrawl_ui::command::{PeerColumn, TableRequest};
 use peercrawl_ui::model::{self, Network, Node, OverlayKind, PeerRow, View};
 
@@ -27,37 +27,34 @@ pub fn network(engine: Option<&Engine>, overlay: OverlayKind, looks_nearby: bool
     let step = members.len().div_ceil(MOST_NODES).max(1);
     let is_drawn = |number: usize, id: PeerId| number.is_multiple_of(step) || id == me;
     let drawn = members.iter().enumerate();
-    let nodes = drawn
-        .filter(|(number, member)| is_drawn(*number, member.id))
-        .map(|(_, member)| Node {
-            id: short(member.id),
-            place: place(member.id),
-            role: role(member.role),
-            me: member.id == me,
-        });
-    let nodes: Vec<Node> = nodes.collect();
+    let drawn = drawn.filter(|(number, member)| is_drawn(*number, member.id));
+    let drawn: Vec<&Member> = drawn.map(|(_, member)| member).collect();
+    let nodes = drawn.iter().map(|member| Node {
+        id: short(member.id),
+        place: place(member.id),
+        role: role(member.role),
+        me: member.id == me,
+    });
+    let ids: Vec<PeerId> = drawn.iter().map(|member| member.id).collect();
     Network {
         overlay,
         my_share: shares(engine).get(&me).copied().unwrap_or(0.0),
         my_addresses: outside_first(engine.overlay().listening()),
         looks_on_local_network: looks_nearby,
-        links: links(&nodes),
-        nodes,
+        links: links(&ids, me, &engine.overlay().contacts()),
+        nodes: nodes.collect(),
     }
 }
 
-/// The links as the roles have them: a leaf speaks to supernodes, and supernodes and
-/// equals to each other.
-fn links(nodes: &[Node]) -> Vec<(usize, usize)> {
-    let Some(me) = nodes.iter().position(|node| node.me) else {
+/// The links of this peer, between the numbers of these nodes: with those who answer.
+fn links(nodes: &[PeerId], me: PeerId, contacts: &[Contact]) -> Vec<(usize, usize)> {
+    let number = |id: PeerId| nodes.binary_search(&id).ok();
+    let Some(me) = number(me) else {
         return Vec::new();
     };
-    let is_leaf = |number: usize| nodes[number].role == model::Role::Leaf;
-    let others = (0..nodes.len()).filter(|&number| number != me);
-    others
-        .filter(|&other| !(is_leaf(me) && is_leaf(other)))
-        .map(|other| (me, other))
-        .collect()
+    let answering = contacts.iter().filter(|one| one.round_trip.is_some());
+    let others = answering.filter_map(|one| number(one.peer));
+    others.map(|other| (me, other)).collect()
 }
 
 /// Addresses that others can reach come before those of this machine alone.
@@ -163,24 +160,25 @@ fn role(role: Role) -> model::Role {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
-    fn node(role: model::Role, me: bool) -> Node {
-        Node {
-            id: String::new(),
-            place: 0.0,
-            role,
-            me,
-        }
-    }
-
     #[test]
-    fn a_leaf_is_linked_to_supernodes_alone() {
-        use model::Role::{Leaf, Supernode};
-        let nodes = [node(Leaf, true), node(Leaf, false), node(Supernode, false)];
-        assert_eq!(links(&nodes), [(0, 2)]);
-        let nodes = [node(Supernode, true), node(Leaf, false)];
-        assert_eq!(links(&nodes), [(0, 1)]);
+    fn links_lead_to_those_who_answer() {
+        let contact = |byte, round_trip| Contact {
+            peer: PeerId::repeat(byte),
+            address: String::new(),
+            round_trip,
+            bytes_sent: 1,
+            bytes_received: 1,
+        };
+        let nodes = [1, 2, 3, 4].map(PeerId::repeat);
+        let soon = Some(Duration::from_millis(1));
+        // One is gone, and one is not drawn.
+        let contacts = [contact(1, soon), contact(2, None), contact(9, soon)];
+        assert_eq!(links(&nodes, nodes[2], &contacts), [(2, 0)]);
+        assert_eq!(links(&nodes, PeerId::repeat(8), &contacts), []);
     }
 
     #[test]

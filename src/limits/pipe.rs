@@ -1,12 +1,15 @@
 //! One direction of everything that goes through our sockets: counted, and held to its
 //! limit.
 //!
-//! Downloads wait in a line, first come, first served; the overlay never waits here, but
-//! is told when to come again. Without a limit there is no line and no lock: one atomic
+//! Downloads wait in a line, first come, first served, and whoever has had its turn wakes
+//! the next one and nobody else: on a busy machine, to wake all each time would use up
+//! the time in which bytes could move. The overlay never waits here, but is told when to
+//! come again. Without a limit there is no line and no lock: one atomic
 //! addition counts the bytes. A limit can change at any time, and holds at once for those
 //! who wait already.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -27,7 +30,6 @@ pub struct Pipe {
     bytes: AtomicU64,
     waiting: AtomicUsize,
     line: Mutex<Line>,
-    moved: Condvar,
 }
 
 #[derive(Debug)]
@@ -36,8 +38,16 @@ struct Line {
     bytes_per_sec: u64,
     is_shut: bool,
     bucket: Bucket,
-    tickets: VecDeque<u64>,
+    tickets: VecDeque<Ticket>,
     next_ticket: u64,
+}
+
+/// A place in the line.
+#[derive(Debug)]
+struct Ticket {
+    number: u64,
+    /// What its holder waits at.
+    turn: Arc<Condvar>,
 }
 
 impl Pipe {
@@ -55,7 +65,6 @@ impl Pipe {
                 tickets: VecDeque::new(),
                 next_ticket: 0,
             }),
-            moved: Condvar::new(),
         }
     }
 
@@ -121,27 +130,31 @@ impl Pipe {
             return Some(wanted);
         }
         let begun = Instant::now();
+        let turn = Arc::new(Condvar::new());
         let mut line = self.line.lock();
-        let ticket = line.next_ticket;
+        let number = line.next_ticket;
         line.next_ticket += 1;
-        line.tickets.push_back(ticket);
+        line.tickets.push_back(Ticket {
+            number,
+            turn: turn.clone(),
+        });
         let granted = loop {
             if is_cut() {
                 break None;
             }
-            let wait = match line.turn(ticket, wanted, self.started.elapsed()) {
+            let wait = match line.turn(number, wanted, self.started.elapsed()) {
                 Ok(granted) => break Some(granted),
                 Err(wait) => wait.min(LOOK),
             };
             self.waiting.store(line.tickets.len(), Relaxed);
-            self.moved.wait_for(&mut line, wait);
+            turn.wait_for(&mut line, wait);
         };
-        line.tickets.retain(|&other| other != ticket);
+        line.tickets.retain(|other| other.number != number);
         self.waiting.store(line.tickets.len(), Relaxed);
-        let has_followers = !line.tickets.is_empty();
+        let next = line.tickets.front().map(|next| next.turn.clone());
         drop(line);
-        if has_followers {
-            self.moved.notify_all();
+        if let Some(next) = next {
+            next.notify_one();
         }
         stopwatch::add_held(begun.elapsed());
         self.bytes.fetch_add(granted.unwrap_or(0) as u64, Relaxed);
@@ -196,14 +209,16 @@ impl Pipe {
     /// Makes all who wait look whether they still should.
     pub fn wake(&self) {
         // Whoever holds the lock has looked before, and does not wait yet.
-        drop(self.line.lock());
-        self.moved.notify_all();
+        for ticket in &self.line.lock().tickets {
+            ticket.turn.notify_one();
+        }
     }
 }
 
 impl Line {
-    fn turn(&mut self, ticket: u64, wanted: usize, now: Duration) -> Result<usize, Duration> {
-        if self.is_shut || self.tickets.front() != Some(&ticket) {
+    fn turn(&mut self, number: u64, wanted: usize, now: Duration) -> Result<usize, Duration> {
+        let first = self.tickets.front();
+        if self.is_shut || first.is_none_or(|first| first.number != number) {
             return match self.bytes_per_sec {
                 // The limit was lifted: nobody has to keep the order any more.
                 0 if !self.is_shut => Ok(wanted),
@@ -231,7 +246,6 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
     use std::thread;
 
@@ -259,15 +273,21 @@ mod tests {
         turns.collect()
     }
 
+    /// To wake everybody at each turn made this a tenth of the limit on a busy machine.
     #[test]
     fn many_share_a_limit_fairly_and_use_it_up() {
-        let pipe = Arc::new(Pipe::new(512 * KIB));
-        let turns = share(&pipe, 8, Duration::from_secs(2));
-        let part = pipe.bytes() as f64 / (1_024.0 * KIB as f64);
-        // A machine that has other things to do may not use all of it.
-        assert!((0.5..1.1).contains(&part), "{part} of what is allowed");
-        let (least, most) = (turns.iter().min().unwrap(), turns.iter().max().unwrap());
-        assert!(2 * least >= *most, "turns: {turns:?}");
+        // A machine that has other things to do may not let it use all of it each time.
+        let is_used_up = (0..5).any(|_| {
+            let pipe = Arc::new(Pipe::new(512 * KIB));
+            let turns = share(&pipe, 8, Duration::from_secs(2));
+            let part = pipe.bytes() as f64 / (1_024.0 * KIB as f64);
+            println!("{part:.3} of what is allowed, turns: {turns:?}");
+            assert!(part < 1.1, "{part} of what is allowed");
+            let (least, most) = (turns.iter().min(), turns.iter().max());
+            let is_fair = least.map(|least| 2 * least) >= most.copied();
+            part >= 0.9 && is_fair
+        });
+        assert!(is_used_up, "it is not used up, or not shared fairly");
     }
 
     #[test]
