@@ -25,6 +25,7 @@ mod limits;
 mod links;
 mod membership;
 mod politeness;
+mod power_cut;
 mod receipts;
 mod robots_fuzz;
 mod sharing;
