@@ -135,8 +135,10 @@ mod tests {
 
     #[test]
     fn a_number_in_the_settings_stays() {
-        let mut settings = config::Distribution::default();
-        settings.capacity = 3;
+        let settings = config::Distribution {
+            capacity: 3,
+            ..config::Distribution::default()
+        };
         let mut capacity = Capacity::new(&settings, 1_024);
         assert_eq!(capacity.current(), 3);
         assert_eq!(look(&mut capacity, 64, 0, 60), NOTHING);
