@@ -11,8 +11,8 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::Receiver;
 use peercrawl_overlay::network::StartError;
 use peercrawl_overlay::{
-    Event, Member, MessageId, Overlay, OverlayError, PeerId, Purpose, Refusal, Reply, Statistics,
-    Verdict,
+    Contact, Event, Member, MessageId, Overlay, OverlayError, PeerId, Purpose, Refusal, Reply,
+    Statistics, Verdict,
 };
 
 /// Starts an overlay, always under the same identity.
@@ -84,6 +84,10 @@ impl Overlay for Rejoining {
 
     fn statistics(&self) -> Statistics {
         self.current.load().statistics()
+    }
+
+    fn contacts(&self) -> Vec<Contact> {
+        self.current.load().contacts()
     }
 
     fn leave(&self) {

@@ -12,6 +12,7 @@
 //!
 //! - [`PeerId`], [`Member`], [`Role`]: who is there
 //! - [`Purpose`], [`Statistics`]: what messages are about, and how many bytes that takes
+//! - [`Contact`]: what is known of a peer from connections with it
 //! - [`Event`], [`Reply`], [`Replier`], [`Verdict`]: what comes in
 //! - [`memory`]: an overlay inside one process, for a peer alone and for tests
 //! - [`network`]: the flat and the supernode overlay over libp2p
@@ -127,6 +128,21 @@ pub struct Refusal {
     pub reason: String,
 }
 
+/// A peer that this one has been connected with, and what is known of it from that.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contact {
+    /// Who it is.
+    pub peer: PeerId,
+    /// Where it was last reached, or called from.
+    pub address: String,
+    /// How long it takes to answer; `None` while there is no connection.
+    pub round_trip: Option<Duration>,
+    /// Bytes that were said to it, encryption not included.
+    pub bytes_sent: u64,
+    /// Bytes that it said.
+    pub bytes_received: u64,
+}
+
 /// What has gone through an overlay since it started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statistics {
@@ -201,6 +217,11 @@ pub trait Overlay: Send + Sync {
 
     /// What has gone through so far.
     fn statistics(&self) -> Statistics;
+
+    /// The peers that this one has been connected with, ordered by id.
+    fn contacts(&self) -> Vec<Contact> {
+        Vec::new()
+    }
 
     /// Leaves the network; nothing is sent afterwards.
     fn leave(&self);

@@ -132,6 +132,11 @@ impl BlockList {
         self.current.load().is_blocked(host)
     }
 
+    /// Whether nothing is blocked at all.
+    pub fn is_empty(&self) -> bool {
+        self.current.load().is_empty
+    }
+
     /// Goes up whenever more may be blocked than before: then what is queued must be
     /// looked through.
     pub fn version(&self) -> u64 {

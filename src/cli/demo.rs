@@ -19,9 +19,9 @@ use super::{SettingsArguments, log_from};
 /// Hosts of the built-in web for each peer, unless the user says otherwise.
 const HOSTS_PER_PEER: u32 = 50;
 
-/// What the peers of the demo may use while somebody watches in the window.
-const WINDOW_DOWNLOAD_KIB: u32 = 256;
-const WINDOW_UPLOAD_KIB: u32 = 64;
+/// What the peers of the demo may use together while somebody watches in the window.
+const WINDOW_DOWNLOAD_KIB: u32 = 1_024;
+const WINDOW_UPLOAD_KIB: u32 = 256;
 
 /// The arguments.
 #[derive(Args)]
@@ -99,7 +99,7 @@ impl Demo {
     fn show(&self) -> anyhow::Result<()> {
         let mut settings = self.settings()?;
         // At full speed it would be over before anybody has seen anything: unless the
-        // user says otherwise, it keeps the limits that the first page proposes.
+        // user says otherwise, it uses what four volunteers would.
         if settings.limits == config::Limits::default() {
             settings.limits.download_kib = WINDOW_DOWNLOAD_KIB;
             settings.limits.upload_kib = WINDOW_UPLOAD_KIB;

@@ -409,8 +409,8 @@ settings! {
         peers: u32 = 1, Between(1, 1 << 20);
         /// Which of them is ours, counted from 0 ("static").
         index: u32 = 0, Between(0, 1 << 20);
-        /// Our weight among the members.
-        capacity: u8 = 4, Between(1, 16);
+        /// Our weight among the members; 0: as the download limit allows.
+        capacity: u8 = 0, Between(0, 16);
     }
     /// The window.
     desktop: Desktop {

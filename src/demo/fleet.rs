@@ -1,4 +1,5 @@
-//! The peers of a demo: N engines in this process, on an overlay of real sockets.
+//! The peers of a demo: N engines in this process, on an overlay of real sockets. They
+//! share the volunteer's limits: together they take no more than one peer would.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ pub struct Fleet {
     /// What is different for these peers.
     change: fn(Options) -> Options,
     engines: Vec<Engine>,
+    limits: Arc<Limits>,
     begun: Instant,
 }
 
@@ -74,6 +76,7 @@ impl Fleet {
         // On one machine a receipt is there in no time, or lost.
         settings.handing_on.resend_ms = settings.handing_on.resend_ms.min(500);
         let mut fleet = Self {
+            limits: Limits::new(&settings.limits),
             settings,
             web: web.clone(),
             change,
@@ -90,7 +93,8 @@ impl Fleet {
     pub fn add(&mut self) -> Result<(), FleetError> {
         let number = self.engines.len() as u8 + 1;
         let secret = *blake3::hash(&[number]).as_bytes();
-        let limits = Limits::new(&self.settings.limits);
+        let limits = self.limits.clone();
+        limits.gate.set_peers(number.into());
         let options = joining::options(&self.settings, secret, limits.clone());
         let overlay = joining::start(&self.settings, (self.change)(options))
             .map_err(|why| FleetError::Overlay(number, why))?;

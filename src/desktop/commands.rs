@@ -255,11 +255,11 @@ impl Desk {
             blocked.push(host.to_owned());
         }
         self.set_key("crawl.blocked_sites", list(&blocked));
-        let done = self.engine().map(|engine| match is_blocked {
+        let done = self.engines().iter().map(|engine| match is_blocked {
             true => engine.block(host),
             false => engine.unblock(host),
         });
-        if let Some(Err(why)) = done {
+        if let Some(why) = done.filter_map(Result::err).next() {
             self.fail(format!("{host}: {why}"));
         }
     }

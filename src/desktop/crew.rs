@@ -1,6 +1,8 @@
 //! The engine behind the window: one peer of the volunteer's network, or the demo with
-//! its own web and several peers, of which the window shows the first.
+//! its own web and several peers. What the window wants concerns all of them; its tables
+//! show the first.
 
+use std::slice;
 use std::sync::Arc;
 
 use peercrawl_overlay::Overlay;
@@ -42,7 +44,12 @@ impl Default for DemoSpec {
 /// See the module.
 pub enum Crew {
     /// A peer of the volunteer's network.
-    Peer(Box<Engine>),
+    Peer {
+        /// The peer.
+        engine: Box<Engine>,
+        /// Why it is alone, if it could not join a network.
+        why_alone: Option<String>,
+    },
     /// The demo.
     Demo {
         /// Its peers.
@@ -77,6 +84,7 @@ impl Crew {
             }
             None => getrandom::fill(&mut secret).map_err(|why| why.to_string())?,
         }
+        let mut why_alone = None;
         let overlay: Arc<dyn Overlay> = match joining::join_and_rejoin(
             &settings,
             secret,
@@ -86,7 +94,9 @@ impl Crew {
             Ok(overlay) => overlay,
             Err(why) => {
                 // That is no reason not to crawl.
-                tracing::warn!("crawling alone: {why}");
+                // The number that the system has for it helps nobody in the window.
+                let why = why.to_string();
+                why_alone = why.split(" (os error").next().map(str::to_owned);
                 joining::alone(secret)
             }
         };
@@ -110,7 +120,10 @@ impl Crew {
         if !definition.seeds.is_empty() {
             engine.begin(definition).map_err(|why| why.to_string())?;
         }
-        Ok(Self::Peer(Box::new(engine)))
+        Ok(Self::Peer {
+            engine: Box::new(engine),
+            why_alone,
+        })
     }
 
     /// Starts the demo: its web, its peers, and once they know each other its crawl.
@@ -133,18 +146,57 @@ impl Crew {
         Ok(Self::Demo { fleet, web })
     }
 
+    /// All of its engines, the one that the window shows first. They share one set of
+    /// limits.
+    pub fn engines(&self) -> &[Engine] {
+        match self {
+            Self::Peer { engine, .. } => slice::from_ref(engine),
+            Self::Demo { fleet, .. } => fleet.engines(),
+        }
+    }
+
     /// The engine that the window shows.
     pub fn engine(&self) -> Option<&Engine> {
-        match self {
-            Self::Peer(engine) => Some(engine),
-            Self::Demo { fleet, .. } => fleet.engines().first(),
+        self.engines().first()
+    }
+
+    /// What the volunteer should know for as long as it is so, in sentences.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if let Self::Peer {
+            why_alone: Some(why),
+            ..
+        } = self
+        {
+            warnings.push(format!("Crawling alone, without other peers: {why}."));
         }
+        warnings.extend(self.bad_name());
+        warnings
+    }
+
+    /// What the reputation guard has to say.
+    pub fn bad_name(&self) -> Option<String> {
+        let snapshots = self.engines().iter().map(Engine::snapshot);
+        let mut notices = snapshots.map(|snapshot| snapshot.reputation_notice.clone());
+        notices.find_map(|notice| notice)
+    }
+
+    /// What a volunteer should know about a demo.
+    pub fn demo_introduction(&self) -> Option<String> {
+        let Self::Demo { fleet, .. } = self else {
+            return None;
+        };
+        let peers = fleet.engines().len();
+        Some(format!(
+            "The demo runs {peers} peers on this computer, which share your limits. \
+             The overview shows all of them, the other pages the first."
+        ))
     }
 
     /// Where the demo's crawl begins.
     pub fn demo_seeds(&self) -> Option<Vec<String>> {
         match self {
-            Self::Peer(_) => None,
+            Self::Peer { .. } => None,
             Self::Demo { web, .. } => Some(web.seeds()),
         }
     }
@@ -170,7 +222,7 @@ impl Crew {
     /// Ends it, and waits until that is done.
     pub fn shutdown(self) {
         match self {
-            Self::Peer(engine) => {
+            Self::Peer { engine, .. } => {
                 engine.shutdown();
             }
             Self::Demo { fleet, .. } => {

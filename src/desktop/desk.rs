@@ -129,6 +129,10 @@ pub struct State {
     pub quota: QuotaState,
     /// What was last noted of what it does.
     noted: String,
+    /// Whether the volunteer was told that sites turn this computer away.
+    is_bad_name_told: bool,
+    /// The same of what else the volunteer should know.
+    warnings: Vec<String>,
     published: Option<Instant>,
     second: Option<Instant>,
     kept_at: Option<Instant>,
@@ -244,6 +248,11 @@ impl Desk {
     /// The engine, while there is one.
     pub fn engine(&self) -> Option<&Engine> {
         self.state.engine.crew().and_then(Crew::engine)
+    }
+
+    /// All engines, while there are any: in a demo, what holds for one holds for all.
+    pub fn engines(&self) -> &[Engine] {
+        self.state.engine.crew().map_or(&[], Crew::engines)
     }
 
     /// Whether there is a crawl to take part in.
@@ -393,9 +402,8 @@ impl Desk {
         };
         self.state.engine = next;
         if let EngineStage::Finishing(crew, since) = &self.state.engine {
-            let state = crew.engine().map(Engine::run_state);
-            let has_left = state.is_none_or(|state| state.standing == Standing::Left);
-            if has_left || since.elapsed() > FINISH_LIMIT {
+            let has_left = |engine: &Engine| engine.run_state().standing == Standing::Left;
+            if crew.engines().iter().all(has_left) || since.elapsed() > FINISH_LIMIT {
                 self.count();
                 self.end();
             }
@@ -410,6 +418,9 @@ impl Desk {
 
     fn welcome(&mut self, crew: Crew) -> EngineStage {
         self.state.picture.begin();
+        if let Some(text) = crew.demo_introduction() {
+            self.say(text);
+        }
         if self.state.kept.wish == Wish::Stopped {
             return EngineStage::Finishing(crew, Instant::now());
         }
@@ -432,12 +443,14 @@ impl Desk {
             _ => pausing::Wish::Pause,
         };
         let verdict = self.watcher.as_ref().map(Watcher::verdict);
-        if let Some(engine) = self.engine() {
+        for engine in self.engines() {
             engine.pausing().set_verdict(verdict.unwrap_or_default());
             if self.state.told != Some(wish) {
                 engine.pausing().set_wish(wish);
-                self.state.told = Some(wish);
             }
+        }
+        if !self.engines().is_empty() {
+            self.state.told = Some(wish);
         }
         if !self.state.is_demo_told
             && let Some(crew) = self.state.engine.crew()
@@ -465,7 +478,7 @@ impl Desk {
     }
 
     fn facts(&self) -> Facts {
-        let engine = self.engine();
+        let (engine, all) = (self.engine(), self.engines());
         Facts {
             now_ms: self.now_ms(),
             wish: self.state.kept.wish,
@@ -475,9 +488,9 @@ impl Desk {
                 let snapshot = engine?.snapshot();
                 snapshot.trouble.clone()
             }),
-            fetching: engine.map_or(0, Engine::fetching),
-            outstanding: engine.map_or(0, Engine::outstanding),
-            next_ms: engine.and_then(Engine::next_fetch_ms),
+            fetching: all.iter().map(Engine::fetching).sum(),
+            outstanding: all.iter().map(Engine::outstanding).sum(),
+            next_ms: all.iter().filter_map(Engine::next_fetch_ms).min(),
             idle_ms: self.state.picture.idle_ms(),
         }
     }
@@ -514,15 +527,36 @@ impl Desk {
         }
     }
 
+    /// What else the volunteer should know is an event when it is new; sites that turn
+    /// this computer away are worth a word outside of the window, once each time.
+    fn note_warnings(&mut self) {
+        let crew = self.state.engine.crew();
+        let warnings = crew.map(Crew::warnings).unwrap_or_default();
+        let bad_name = crew.and_then(Crew::bad_name);
+        if let Some(text) = bad_name.as_ref().filter(|_| !self.state.is_bad_name_told) {
+            tasks::notify(text);
+        }
+        self.state.is_bad_name_told = bad_name.is_some();
+        if self.state.warnings != warnings {
+            let is_new = |one: &&String| !self.state.warnings.contains(one);
+            for text in warnings.iter().filter(is_new) {
+                tracing::warn!("{text}");
+            }
+            self.state.warnings = warnings;
+        }
+    }
+
+    /// What the volunteer should know at present.
+    pub fn warnings(&self) -> &[String] {
+        &self.state.warnings
+    }
+
     /// Counts what was done into the sums.
     fn count(&mut self) {
         let now_ms = self.now_ms();
-        let seen = self.engine().map(|engine| {
-            let quota = engine.limits().quota(now_ms);
-            (Picture::count_of(engine), quota)
-        });
-        if let Some((count, quota)) = seen {
-            self.state.quota = quota;
+        let quota = self.engine().map(|engine| engine.limits().quota(now_ms));
+        if let Some(count) = Picture::count_of(self.engines()) {
+            self.state.quota = quota.unwrap_or_default();
             let offset = utc_offset_minutes(now_ms);
             self.state.kept.sums.count(count, now_ms, offset);
         }
@@ -562,10 +596,11 @@ impl Desk {
             self.abilities.idle_time = can.idle_time;
         }
         let facts = self.facts();
-        let engine = self.state.engine.crew().and_then(Crew::engine);
-        self.state.picture.measure(engine, now);
+        let engines = self.state.engine.crew().map_or(&[][..], Crew::engines);
+        self.state.picture.measure(engines, now);
         let state = facts.state();
         self.note_state(&state);
+        self.note_warnings();
         let has_news =
             self.state.quits || self.state.raise_window != self.model.load().raise_window;
         if self.state.is_hidden && !has_news {

@@ -1,12 +1,13 @@
 //! The network as the window shows it: a ring of nodes, and a table of peers.
 
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
-use peercrawl_overlay::{PeerId, Role};
+use peercrawl_overlay::{Contact, Member, PeerId, Role};
 use peercrawl_ui::command::{PeerColumn, TableRequest};
 use peercrawl_ui::model::{self, Network, Node, OverlayKind, PeerRow, View};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, version_of};
 
 /// Nodes that are drawn at most.
 const MOST_NODES: usize = 300;
@@ -26,37 +27,34 @@ pub fn network(engine: Option<&Engine>, overlay: OverlayKind, looks_nearby: bool
     let step = members.len().div_ceil(MOST_NODES).max(1);
     let is_drawn = |number: usize, id: PeerId| number.is_multiple_of(step) || id == me;
     let drawn = members.iter().enumerate();
-    let nodes = drawn
-        .filter(|(number, member)| is_drawn(*number, member.id))
-        .map(|(_, member)| Node {
-            id: short(member.id),
-            place: place(member.id),
-            role: role(member.role),
-            me: member.id == me,
-        });
-    let nodes: Vec<Node> = nodes.collect();
+    let drawn = drawn.filter(|(number, member)| is_drawn(*number, member.id));
+    let drawn: Vec<&Member> = drawn.map(|(_, member)| member).collect();
+    let nodes = drawn.iter().map(|member| Node {
+        id: short(member.id),
+        place: place(member.id),
+        role: role(member.role),
+        me: member.id == me,
+    });
+    let ids: Vec<PeerId> = drawn.iter().map(|member| member.id).collect();
     Network {
         overlay,
-        my_share: share(engine, me),
+        my_share: shares(engine).get(&me).copied().unwrap_or(0.0),
         my_addresses: outside_first(engine.overlay().listening()),
         looks_on_local_network: looks_nearby,
-        links: links(&nodes),
-        nodes,
+        links: links(&ids, me, &engine.overlay().contacts()),
+        nodes: nodes.collect(),
     }
 }
 
-/// The links as the roles have them: a leaf speaks to supernodes, and supernodes and
-/// equals to each other.
-fn links(nodes: &[Node]) -> Vec<(usize, usize)> {
-    let Some(me) = nodes.iter().position(|node| node.me) else {
+/// The links of this peer, between the numbers of these nodes: with those who answer.
+fn links(nodes: &[PeerId], me: PeerId, contacts: &[Contact]) -> Vec<(usize, usize)> {
+    let number = |id: PeerId| nodes.binary_search(&id).ok();
+    let Some(me) = number(me) else {
         return Vec::new();
     };
-    let is_leaf = |number: usize| nodes[number].role == model::Role::Leaf;
-    let others = (0..nodes.len()).filter(|&number| number != me);
-    others
-        .filter(|&other| !(is_leaf(me) && is_leaf(other)))
-        .map(|other| (me, other))
-        .collect()
+    let answering = contacts.iter().filter(|one| one.round_trip.is_some());
+    let others = answering.filter_map(|one| number(one.peer));
+    others.map(|other| (me, other)).collect()
 }
 
 /// Addresses that others can reach come before those of this machine alone.
@@ -76,17 +74,27 @@ pub fn peers(engine: Option<&Engine>, request: &TableRequest<PeerColumn>) -> Vie
     let me = engine.overlay().me();
     let members = engine.overlay().members();
     let search = request.search.trim().to_lowercase();
-    let rows = members.iter().map(|member| PeerRow {
-        id: short(member.id),
-        address: String::new(),
-        me: member.id == me,
-        role: role(member.role),
-        share: share(engine, member.id),
-        rtt_ms: None,
-        // The overlay counts by purpose and not by peer.
-        download_bytes: None,
-        upload_bytes: None,
-        version: String::new(),
+    let contacts = engine.overlay().contacts();
+    let contact = |id: PeerId| {
+        let found = contacts.binary_search_by_key(&id, |contact| contact.peer);
+        found.ok().map(|at| &contacts[at])
+    };
+    let shares = shares(engine);
+    let rows = members.iter().map(|member| {
+        let contact = contact(member.id);
+        PeerRow {
+            id: short(member.id),
+            address: contact.map_or_else(String::new, |contact| contact.address.clone()),
+            me: member.id == me,
+            role: role(member.role),
+            share: shares.get(&member.id).copied().unwrap_or(0.0),
+            rtt_us: contact
+                .and_then(|contact| contact.round_trip)
+                .map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX)),
+            download_bytes: contact.map(|contact| contact.bytes_received),
+            upload_bytes: contact.map(|contact| contact.bytes_sent),
+            version: version_of(member).unwrap_or_default(),
+        }
     });
     let mut rows: Vec<PeerRow> = rows.filter(|row| row.id.contains(&search)).collect();
     rows.sort_by(|one, other| {
@@ -112,24 +120,25 @@ fn compare(one: &PeerRow, other: &PeerRow, column: PeerColumn) -> Ordering {
         PeerColumn::Id => one.id.cmp(&other.id),
         PeerColumn::Role => (one.role as u8).cmp(&(other.role as u8)),
         PeerColumn::Share => one.share.total_cmp(&other.share),
-        PeerColumn::RoundTrip => one.rtt_ms.cmp(&other.rtt_ms),
+        PeerColumn::RoundTrip => one.rtt_us.cmp(&other.rtt_us),
         PeerColumn::Download => one.download_bytes.cmp(&other.download_bytes),
         PeerColumn::Upload => one.upload_bytes.cmp(&other.upload_bytes),
         PeerColumn::Version => one.version.cmp(&other.version),
     }
 }
 
-/// A peer's part of all hosts: by its weight among those who are there.
-fn share(engine: &Engine, id: PeerId) -> f64 {
+/// Each peer's part of all hosts: by its weight among those who are there.
+fn shares(engine: &Engine) -> HashMap<PeerId, f64> {
     let ownership = engine.ownership();
     let members = ownership.members();
     let all: u32 = members.iter().map(|one| u32::from(one.capacity)).sum();
-    let mine = members.iter().find(|one| one.id == id);
-    match (all, mine) {
-        (0, _) if members.len() <= 1 => 1.0,
-        (0, _) | (_, None) => 0.0,
-        (all, Some(one)) => f64::from(one.capacity) / f64::from(all),
-    }
+    let share = |capacity: u8| match all {
+        0 if members.len() <= 1 => 1.0,
+        0 => 0.0,
+        all => f64::from(capacity) / f64::from(all),
+    };
+    let each = members.iter().map(|one| (one.id, share(one.capacity)));
+    each.collect()
 }
 
 fn short(id: PeerId) -> String {
@@ -151,24 +160,25 @@ fn role(role: Role) -> model::Role {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
-    fn node(role: model::Role, me: bool) -> Node {
-        Node {
-            id: String::new(),
-            place: 0.0,
-            role,
-            me,
-        }
-    }
-
     #[test]
-    fn a_leaf_is_linked_to_supernodes_alone() {
-        use model::Role::{Leaf, Supernode};
-        let nodes = [node(Leaf, true), node(Leaf, false), node(Supernode, false)];
-        assert_eq!(links(&nodes), [(0, 2)]);
-        let nodes = [node(Supernode, true), node(Leaf, false)];
-        assert_eq!(links(&nodes), [(0, 1)]);
+    fn links_lead_to_those_who_answer() {
+        let contact = |byte, round_trip| Contact {
+            peer: PeerId::repeat(byte),
+            address: String::new(),
+            round_trip,
+            bytes_sent: 1,
+            bytes_received: 1,
+        };
+        let nodes = [1, 2, 3, 4].map(PeerId::repeat);
+        let soon = Some(Duration::from_millis(1));
+        // One is gone, and one is not drawn.
+        let contacts = [contact(1, soon), contact(2, None), contact(9, soon)];
+        assert_eq!(links(&nodes, nodes[2], &contacts), [(2, 0)]);
+        assert_eq!(links(&nodes, PeerId::repeat(8), &contacts), []);
     }
 
     #[test]

@@ -87,16 +87,20 @@ impl Picture {
         self.results_version = None;
     }
 
-    /// What an engine has counted.
-    pub fn count_of(engine: &Engine) -> Count {
-        let limits = engine.limits();
-        let report = &engine.snapshot().report;
-        Count {
+    /// What these engines, which share their limits, have counted; `None` if there is
+    /// none.
+    pub fn count_of(engines: &[Engine]) -> Option<Count> {
+        let limits = engines.first()?.limits();
+        let pages = engines.iter().map(|engine| {
+            let report = &engine.snapshot().report;
             // Earlier runs have counted theirs.
-            pages: report.pages.saturating_sub(report.resumed_pages),
+            report.pages.saturating_sub(report.resumed_pages)
+        });
+        Some(Count {
+            pages: pages.sum(),
             download_bytes: limits.bytes_down(),
             upload_bytes: limits.bytes_up(),
-        }
+        })
     }
 
     /// How long no page has come.
@@ -105,13 +109,12 @@ impl Picture {
     }
 
     /// Takes the rates.
-    pub fn measure(&mut self, engine: Option<&Engine>, now: Instant) {
-        let Some(engine) = engine else {
+    pub fn measure(&mut self, engines: &[Engine], now: Instant) {
+        let Some(count) = Self::count_of(engines) else {
             self.counts.clear();
             self.rates = Rates::default();
             return;
         };
-        let count = Self::count_of(engine);
         if self
             .counts
             .back()
@@ -133,8 +136,10 @@ impl Picture {
             download_bytes_per_s: rate(count.download_bytes, first.download_bytes),
             upload_bytes_per_s: rate(count.upload_bytes, first.upload_bytes),
             pages_per_s: rate(count.pages, first.pages),
-            peers: engine.overlay().members().len().saturating_sub(1) as u32,
-            waiting_urls: engine.queued(),
+            peers: engines.first().map_or(0, |engine| {
+                engine.overlay().members().len().saturating_sub(1) as u32
+            }),
+            waiting_urls: engines.iter().map(Engine::queued).sum(),
         };
     }
 
@@ -259,6 +264,7 @@ impl Desk {
             utc_offset_minutes: utc_offset_minutes(now_ms),
             first_run: self.state.first_run.clone(),
             state,
+            warnings: self.warnings().to_vec(),
             rates: picture.rates,
             graphs: picture.graphs.clone(),
             totals: self.state.kept.sums.totals(),

@@ -71,6 +71,7 @@ impl Housekeeper {
             self.blocklist.reload(now_ms);
             let version = self.blocklist.version();
             if swept != version && self.preprocessor.forget_blocked() {
+                self.preprocessor.forget_blocked_on_disk();
                 swept = version;
             }
             let (reputation_step, reputation_notice) = self.reputation.consider();

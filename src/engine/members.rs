@@ -10,11 +10,30 @@ use serde::{Deserialize, Serialize};
 use crate::config::{self, DistributionChoice};
 use crate::distribution::{DistributionKind, Key, Member, Owner, Ownership};
 
-/// The facts that a distribution function needs of a member, as they travel.
-#[derive(Serialize, Deserialize)]
+/// What a member says about itself, as it travels: what a distribution function needs of
+/// it, and which program it runs.
+#[derive(Default, Serialize, Deserialize)]
 struct Facts {
     capacity: u8,
     index: Option<u32>,
+    version: [u16; 3],
+}
+
+/// This program's version.
+const VERSION: [u16; 3] = [
+    number(env!("CARGO_PKG_VERSION_MAJOR")),
+    number(env!("CARGO_PKG_VERSION_MINOR")),
+    number(env!("CARGO_PKG_VERSION_PATCH")),
+];
+
+/// The number that these digits spell.
+const fn number(digits: &str) -> u16 {
+    let (digits, mut at, mut number) = (digits.as_bytes(), 0, 0u16);
+    while at < digits.len() {
+        number = number * 10 + (digits[at] - b'0') as u16;
+        at += 1;
+    }
+    number
 }
 
 /// What this peer says about itself; a capacity of 0 means that it pauses.
@@ -23,8 +42,9 @@ pub fn announcement(settings: &config::Distribution, capacity: u8) -> Arc<[u8]> 
     let facts = Facts {
         capacity,
         index: is_static.then_some(settings.index),
+        version: VERSION,
     };
-    // Encoding two numbers into memory does not fail.
+    // Encoding a few numbers into memory does not fail.
     postcard::to_stdvec(&facts).unwrap_or_default().into()
 }
 
@@ -82,14 +102,21 @@ impl View {
     }
 }
 
+fn facts(member: &peercrawl_overlay::Member) -> Option<Facts> {
+    postcard::from_bytes(&member.facts).ok()
+}
+
+/// Which version of the program a member runs, if it says so.
+pub fn version_of(member: &peercrawl_overlay::Member) -> Option<String> {
+    let [major, minor, patch] = facts(member)?.version;
+    Some(format!("{major}.{minor}.{patch}"))
+}
+
 /// The members as the distribution functions know them. One whose facts cannot be
 /// read, or that has not announced any yet, owns nothing.
 fn members(list: &[peercrawl_overlay::Member]) -> Vec<Member> {
     let member = |member: &peercrawl_overlay::Member| {
-        let facts = postcard::from_bytes(&member.facts).unwrap_or(Facts {
-            capacity: 0,
-            index: None,
-        });
+        let facts = facts(member).unwrap_or_default();
         Member {
             id: member.id,
             capacity: facts.capacity,
@@ -97,4 +124,25 @@ fn members(list: &[peercrawl_overlay::Member]) -> Vec<Member> {
         }
     };
     list.iter().map(member).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peercrawl_overlay::{PeerId, Role};
+
+    #[test]
+    fn members_tell_their_version_and_who_tells_nothing_has_none() {
+        let settings = config::Distribution::default();
+        let mut member = peercrawl_overlay::Member {
+            id: PeerId::repeat(1),
+            role: Role::Peer,
+            facts: announcement(&settings, 3),
+        };
+        assert_eq!(version_of(&member).unwrap(), env!("CARGO_PKG_VERSION"));
+        assert_eq!(members(std::slice::from_ref(&member))[0].capacity, 3);
+        member.facts = Arc::new([]);
+        assert_eq!(version_of(&member), None);
+        assert_eq!(members(&[member])[0].capacity, 0);
+    }
 }

@@ -6,6 +6,7 @@
 //!
 //! - `wiring`: how the blocks are connected
 //! - `intake`: the threads that take in what other peers send
+//! - `capacity`: how large a part this peer offers to take
 //! - `housekeeping`: snapshots, idle connections, overflow
 //! - `memory`: what goes to disk when there is too much of it
 //! - `members`: what peers say about themselves, and who owns what by it
@@ -13,6 +14,7 @@
 //! - [`snapshot`]: what there is to look at
 //! - [`tables`]: what there is to look at in large tables
 
+mod capacity;
 mod housekeeping;
 mod intake;
 mod members;
@@ -32,7 +34,7 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender};
 use peercrawl_overlay::Overlay;
 
-pub use members::View;
+pub use members::{View, version_of};
 pub use pausing::{Pausing, RunState, Standing, WhyStopped, Wish};
 pub use snapshot::Snapshot;
 
@@ -264,7 +266,8 @@ impl Engine {
 
     /// Blocks and forgets the sites that an entry of a block list means: what is queued
     /// for them is dropped, and they are not visited from now on. Tells whether all of it
-    /// is forgotten; a site that is being fetched from is forgotten soon after.
+    /// is forgotten; a site that is being fetched from is forgotten soon after, and so is
+    /// what is on disk alone.
     pub fn block(&self, entry: &str) -> Result<bool, NoPattern> {
         self.blocklist.block(Pattern::parse(entry)?);
         Ok(self.preprocessor.forget_blocked())

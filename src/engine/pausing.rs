@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use parking_lot::Mutex;
 use peercrawl_overlay::Overlay;
 
+use super::capacity::Capacity;
 use super::{View, members};
 use crate::clock::{Clock, Millis};
 use crate::conditions::{Reason, Verdict};
@@ -281,6 +282,8 @@ pub struct Pausing {
     pub view: Arc<View>,
     /// What we say about ourselves.
     pub distribution: config::Distribution,
+    /// How large a part we offer to take.
+    pub capacity: Mutex<Capacity>,
     /// The quota, and what is shut when it is used up.
     pub limits: Arc<Limits>,
     /// Whether nothing is handed over or handed on although we own nothing.
@@ -314,6 +317,7 @@ impl Pausing {
     /// Goes on; to be called a few times a second.
     pub fn tick(&self) {
         self.change(|_| {});
+        self.follow_limit();
         if self.keeps_to_itself.load(Relaxed) && self.owns_a_part() && self.is_running() {
             self.keeps_to_itself.store(false, Relaxed);
         }
@@ -360,6 +364,24 @@ impl Pausing {
         }
     }
 
+    /// Tells the others if the download limit has changed what we can take.
+    fn follow_limit(&self) {
+        let limit_kib = self.limits.values().download_kib;
+        // Held, so that nobody retires between the question and the announcement.
+        let mind = self.mind.lock();
+        let changed = self.capacity.lock().follow(limit_kib, self.clock.now_ms());
+        let is_there = matches!(mind.course.standing, Standing::Running | Standing::Stopping);
+        if let Some(capacity) = changed.filter(|_| is_there) {
+            tracing::info!("this peer's part follows its download limit: {capacity} of 16");
+            self.announce(capacity);
+        }
+    }
+
+    fn announce(&self, capacity: u8) {
+        let part = members::announcement(&self.distribution, capacity);
+        self.overlay.announce(part);
+    }
+
     fn under_way(&self) -> UnderWay {
         let receipts = self.outbox.len();
         let waiting = (self.jobs.queued() + receipts) as u64;
@@ -382,12 +404,11 @@ impl Pausing {
             Act::Cut => self.dialer.cut_all(),
             Act::Retire => {
                 self.keeps_to_itself.store(true, Relaxed);
-                let nothing = members::announcement(&self.distribution, 0);
-                self.overlay.announce(nothing);
+                self.announce(0);
             }
             Act::Return => {
-                let part = members::announcement(&self.distribution, self.distribution.capacity);
-                self.overlay.announce(part);
+                let capacity = self.capacity.lock().current();
+                self.announce(capacity);
             }
             Act::HandOver => self.keeps_to_itself.store(false, Relaxed),
             Act::Leave => {

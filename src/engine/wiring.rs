@@ -9,6 +9,7 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::bounded;
 use parking_lot::Mutex;
 
+use super::capacity::Capacity;
 use super::housekeeping::Housekeeper;
 use super::intake::Intake;
 use super::memory::MemoryBudget;
@@ -75,8 +76,9 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
     let crawls = Arc::new(Crawls::new(ledger.clone()));
     let (stop, stopped) = bounded(0);
 
-    let capacity = settings.distribution.capacity;
-    overlay.announce(members::announcement(&settings.distribution, capacity));
+    let capacity = Capacity::new(&settings.distribution, limits.values().download_kib);
+    let part = members::announcement(&settings.distribution, capacity.current());
+    overlay.announce(part);
     let view = Arc::new(View::new(overlay.clone(), &settings.distribution));
 
     // Blocks 13, 2 and 1: where URLs wait, and how they get there.
@@ -288,6 +290,7 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
         overlay: overlay.clone(),
         view: view.clone(),
         distribution: settings.distribution.clone(),
+        capacity: Mutex::new(capacity),
         limits: limits.clone(),
         keeps_to_itself: keeps_to_itself.clone(),
         clock,

@@ -33,6 +33,8 @@ pub struct Gate {
     /// Whether anything is limited at all.
     is_watched: AtomicBool,
     connections: AtomicU32,
+    /// Peers that enter here, each of which has its part of the connections.
+    peers: AtomicU32,
     pages: Mutex<PageRate>,
     processor: Mutex<ProcessorShare>,
     download: Arc<Pipe>,
@@ -44,6 +46,7 @@ impl Gate {
         Self {
             is_watched: AtomicBool::new(false),
             connections: AtomicU32::new(0),
+            peers: AtomicU32::new(1),
             pages: Mutex::default(),
             processor: Mutex::new(ProcessorShare::new(processors())),
             download,
@@ -60,14 +63,20 @@ impl Gate {
             .store(is_limited || !self.download.is_free(), Relaxed);
     }
 
-    /// Whether one more fetch may begin beside those under way; if not, when to ask
-    /// again.
+    /// So many peers share the gate.
+    pub fn set_peers(&self, peers: u32) {
+        self.peers.store(peers.max(1), Relaxed);
+    }
+
+    /// Whether one more fetch of a peer may begin beside those under way; if not, when to
+    /// ask again.
     pub fn enter(&self, under_way: usize, now_ms: Millis) -> Result<(), Millis> {
         if !self.is_watched.load(Relaxed) {
             return Ok(());
         }
-        let connections = self.connections.load(Relaxed) as usize;
-        if connections > 0 && under_way >= connections {
+        let connections = self.connections.load(Relaxed);
+        let part = (connections / self.peers.load(Relaxed)).max(1) as usize;
+        if connections > 0 && under_way >= part {
             return Err(now_ms + FULL_LOOK_MS);
         }
         let limit = self.download.limit();

@@ -1,12 +1,15 @@
 //! One direction of everything that goes through our sockets: counted, and held to its
 //! limit.
 //!
-//! Downloads wait in a line, first come, first served; the overlay never waits here, but
-//! is told when to come again. Without a limit there is no line and no lock: one atomic
+//! Downloads wait in a line, first come, first served. Whoever is awake serves all for
+//! whom there are bytes, and wakes those and nobody else: on a busy machine, a line in
+//! which each has to wake the next would be slower than the limit. The overlay never
+//! waits here, but is told when to come again. Without a limit there is no line and no lock: one atomic
 //! addition counts the bytes. A limit can change at any time, and holds at once for those
 //! who wait already.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -27,7 +30,6 @@ pub struct Pipe {
     bytes: AtomicU64,
     waiting: AtomicUsize,
     line: Mutex<Line>,
-    moved: Condvar,
 }
 
 #[derive(Debug)]
@@ -36,8 +38,17 @@ struct Line {
     bytes_per_sec: u64,
     is_shut: bool,
     bucket: Bucket,
-    tickets: VecDeque<u64>,
-    next_ticket: u64,
+    places: VecDeque<Arc<Place>>,
+}
+
+/// A place in the line.
+#[derive(Debug, Default)]
+struct Place {
+    wanted: usize,
+    /// What was granted to its holder; 0 while it waits. Changed under the line's lock.
+    granted: AtomicUsize,
+    /// What its holder waits at.
+    turn: Condvar,
 }
 
 impl Pipe {
@@ -52,10 +63,8 @@ impl Pipe {
                 bytes_per_sec,
                 is_shut: false,
                 bucket: Bucket::new(bytes_per_sec, Duration::ZERO),
-                tickets: VecDeque::new(),
-                next_ticket: 0,
+                places: VecDeque::new(),
             }),
-            moved: Condvar::new(),
         }
     }
 
@@ -120,29 +129,30 @@ impl Pipe {
             self.bytes.fetch_add(wanted as u64, Relaxed);
             return Some(wanted);
         }
+        if wanted == 0 {
+            return Some(0);
+        }
         let begun = Instant::now();
+        let place = Arc::new(Place {
+            wanted,
+            ..Place::default()
+        });
         let mut line = self.line.lock();
-        let ticket = line.next_ticket;
-        line.next_ticket += 1;
-        line.tickets.push_back(ticket);
+        line.places.push_back(place.clone());
         let granted = loop {
             if is_cut() {
+                line.leave(&place);
                 break None;
             }
-            let wait = match line.turn(ticket, wanted, self.started.elapsed()) {
-                Ok(granted) => break Some(granted),
-                Err(wait) => wait.min(LOOK),
+            let wait = line.serve(&place, self.started.elapsed());
+            self.waiting.store(line.places.len(), Relaxed);
+            match place.granted.load(Relaxed) {
+                0 => place.turn.wait_for(&mut line, wait),
+                granted => break Some(granted),
             };
-            self.waiting.store(line.tickets.len(), Relaxed);
-            self.moved.wait_for(&mut line, wait);
         };
-        line.tickets.retain(|&other| other != ticket);
-        self.waiting.store(line.tickets.len(), Relaxed);
-        let has_followers = !line.tickets.is_empty();
+        self.waiting.store(line.places.len(), Relaxed);
         drop(line);
-        if has_followers {
-            self.moved.notify_all();
-        }
         stopwatch::add_held(begun.elapsed());
         self.bytes.fetch_add(granted.unwrap_or(0) as u64, Relaxed);
         granted
@@ -196,23 +206,63 @@ impl Pipe {
     /// Makes all who wait look whether they still should.
     pub fn wake(&self) {
         // Whoever holds the lock has looked before, and does not wait yet.
-        drop(self.line.lock());
-        self.moved.notify_all();
+        for place in &self.line.lock().places {
+            place.turn.notify_one();
+        }
     }
 }
 
 impl Line {
-    fn turn(&mut self, ticket: u64, wanted: usize, now: Duration) -> Result<usize, Duration> {
-        if self.is_shut || self.tickets.front() != Some(&ticket) {
-            return match self.bytes_per_sec {
-                // The limit was lifted: nobody has to keep the order any more.
-                0 if !self.is_shut => Ok(wanted),
-                _ => Err(LOOK),
-            };
+    /// Serves all for whom there are bytes, the first in the line first, and tells how
+    /// long the holder of `mine` should wait if it was not among them.
+    fn serve(&mut self, mine: &Arc<Place>, now: Duration) -> Duration {
+        if self.is_shut {
+            return LOOK;
         }
-        match self.bytes_per_sec {
-            0 => Ok(wanted),
-            _ => self.bucket.take(wanted, now),
+        let mut wait = LOOK;
+        let mut has_served = false;
+        while let Some(first) = self.places.front() {
+            let granted = match self.bytes_per_sec {
+                0 => Ok(first.wanted),
+                _ => self.bucket.take(first.wanted, now),
+            };
+            match granted {
+                Ok(granted) => {
+                    first.granted.store(granted, Relaxed);
+                    first.turn.notify_one();
+                    self.places.pop_front();
+                    has_served = true;
+                }
+                Err(until) => {
+                    wait = until.min(LOOK);
+                    break;
+                }
+            }
+        }
+        match self.places.front() {
+            Some(first) if Arc::ptr_eq(first, mine) => wait,
+            // It is the first now, and has to look at the time.
+            Some(first) if has_served => {
+                first.turn.notify_one();
+                LOOK
+            }
+            _ => LOOK,
+        }
+    }
+
+    /// Somebody goes away without its turn, or without using it.
+    fn leave(&mut self, place: &Arc<Place>) {
+        let was_first = self
+            .places
+            .front()
+            .is_some_and(|first| Arc::ptr_eq(first, place));
+        self.places.retain(|other| !Arc::ptr_eq(other, place));
+        let unused = place.granted.load(Relaxed);
+        if unused > 0 && self.bytes_per_sec > 0 {
+            self.bucket.put_back(unused);
+        }
+        if let Some(first) = self.places.front().filter(|_| was_first) {
+            first.turn.notify_one();
         }
     }
 
@@ -221,7 +271,7 @@ impl Line {
             _ if self.is_shut => Err(LOOK),
             0 => Ok(wanted),
             _ => {
-                let is_free = self.tickets.is_empty();
+                let is_free = self.places.is_empty();
                 self.bucket.take_for_overlay(wanted, is_free, now)
             }
         }
@@ -231,7 +281,6 @@ impl Line {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
     use std::thread;
 
@@ -259,15 +308,21 @@ mod tests {
         turns.collect()
     }
 
+    /// To wake everybody at each turn made this a tenth of the limit on a busy machine.
     #[test]
     fn many_share_a_limit_fairly_and_use_it_up() {
-        let pipe = Arc::new(Pipe::new(512 * KIB));
-        let turns = share(&pipe, 8, Duration::from_secs(2));
-        let part = pipe.bytes() as f64 / (1_024.0 * KIB as f64);
-        // A machine that has other things to do may not use all of it.
-        assert!((0.5..1.1).contains(&part), "{part} of what is allowed");
-        let (least, most) = (turns.iter().min().unwrap(), turns.iter().max().unwrap());
-        assert!(2 * least >= *most, "turns: {turns:?}");
+        // A machine that has other things to do may not let it use all of it each time.
+        let is_used_up = (0..5).any(|_| {
+            let pipe = Arc::new(Pipe::new(512 * KIB));
+            let turns = share(&pipe, 8, Duration::from_secs(2));
+            let part = pipe.bytes() as f64 / (1_024.0 * KIB as f64);
+            println!("{part:.3} of what is allowed, turns: {turns:?}");
+            assert!(part < 1.1, "{part} of what is allowed");
+            let (least, most) = (turns.iter().min(), turns.iter().max());
+            let is_fair = least.map(|least| 2 * least) >= most.copied();
+            part >= 0.9 && is_fair
+        });
+        assert!(is_used_up, "it is not used up, or not shared fairly");
     }
 
     #[test]

@@ -234,6 +234,30 @@ impl Preprocessor {
         all_gone
     }
 
+    /// The same for sites that are on disk alone, for which nothing is queued: what they
+    /// have seen is forgotten. Looks through the disk.
+    pub fn forget_blocked_on_disk(&self) {
+        let Some(store) = self.ledger.more().filter(|_| !self.blocklist.is_empty()) else {
+            return;
+        };
+        let is_away = |host: &str| self.classifier.find(host).is_none();
+        let mut blocked = Vec::new();
+        let walked = store.for_each_site(|host, _| {
+            if self.blocklist.is_blocked(host) && is_away(host) {
+                blocked.push(host.to_owned());
+            }
+        });
+        if let Err(error) = walked {
+            tracing::error!("cannot look for blocked sites on disk: {error}");
+        }
+        for host in blocked {
+            // The list may have changed meanwhile.
+            if self.blocklist.is_blocked(&host) && is_away(&host) {
+                self.ledger.site_left(&host, Key::of_host(&host));
+            }
+        }
+    }
+
     /// Drops what is queued for a site that is on the block list.
     pub fn drop_blocked(&self, state: &mut SiteState) {
         let drained = self.jobs.drain(state);

@@ -3,10 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::fs;
+use std::io;
+use std::net::TcpStream;
 use std::sync::Arc;
 
 use peercrawl::config::Settings;
 use peercrawl::crawl::CrawlDefinition;
+use peercrawl::data_directory::{DataDirectory, PEER_STATE};
 use peercrawl::engine::{Engine, Surroundings};
 use peercrawl::limits::Limits;
 use peercrawl::resolver::SystemNames;
@@ -88,6 +91,60 @@ fn block_and_forget_drops_what_is_queued_and_refuses_the_rest() {
     assert_eq!(unwanted.asked_for("/newer"), 1);
     assert_eq!(unwanted.asked_for("/49"), 1);
     assert!(engine.block("no host at all").is_err());
+}
+
+/// Nothing of a site that an earlier run has met is in memory.
+#[test]
+fn a_site_that_is_on_disk_alone_is_forgotten_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = DataDirectory::open(folder.path(), [7; 32]).unwrap();
+    let mut web = HostileWeb::default();
+    let sites = [web.pages(small), web.pages(small)];
+    let seeds = sites.each_ref().map(|site| site.url("/"));
+    let run = || {
+        let mut settings = settings();
+        settings.crawl.seeds = seeds.to_vec();
+        let kept = data.keep(PEER_STATE, &settings).unwrap();
+        Engine::start(Surroundings {
+            limits: Limits::new(&settings.limits),
+            settings,
+            overlay: Arc::new(MemoryNetwork::new().join(PeerId::repeat(1))),
+            names: Arc::new(SystemNames),
+            kept: Some(kept),
+            receipts: None,
+        })
+        .unwrap()
+    };
+    let crawl = |engine: &Engine| {
+        let settings = Settings::default();
+        let definition = CrawlDefinition {
+            seeds: seeds.to_vec(),
+            ..CrawlDefinition::from_settings(&settings.crawl)
+        };
+        engine.begin(definition).unwrap();
+        assert!(engine.wait(DEADLINE).is_some());
+    };
+    let engine = run();
+    crawl(&engine);
+    engine.shutdown();
+    let engine = run();
+    let [host, other] = sites.each_ref().map(|site| site.address.ip().to_string());
+    let is_known = |host: &str| {
+        let store = engine.ledger().store().unwrap();
+        store.site(host).unwrap().is_some()
+    };
+    assert!(is_known(&host) && is_known(&other));
+    engine.block(&host).unwrap();
+    wait_until("the site is forgotten", || !is_known(&host));
+    assert!(is_known(&other), "and no other");
+    engine.unblock(&host).unwrap();
+    crawl(&engine);
+    let asked = sites.each_ref().map(|site| site.asked_for("/"));
+    assert_eq!(asked, [2, 1], "what is forgotten can come again");
+}
+
+fn small(_: &str, stream: &TcpStream) -> io::Result<()> {
+    page(stream, "a page")
 }
 
 /// A fetch that is under way when its site is blocked ends first; then the site goes.

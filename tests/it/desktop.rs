@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use peercrawl::config::{Layers, Settings};
 use peercrawl::data_directory::DataDirectory;
-use peercrawl::desktop::{DemoSpec, Desktop, EventLog, Link, Opening, knock};
+use peercrawl::desktop::{Desktop, EventLog, Link, Opening, knock};
 use peercrawl_ui::command::{Begin, Screen, ViewRequest};
 use peercrawl_ui::model::{
     Field, Outcome, PauseReason, RunState, Setting, ThemeChoice, WaitReason,
@@ -21,14 +21,14 @@ use tempfile::TempDir;
 use crate::crew::{settings, wait_until};
 
 /// An app on a folder of its own.
-struct App {
+pub struct App {
     folder: TempDir,
     desktop: Option<Desktop>,
     link: Link,
 }
 
 impl App {
-    fn open(change: impl FnOnce(&mut Opening)) -> Self {
+    pub fn open(change: impl FnOnce(&mut Opening)) -> Self {
         Self::open_in(TempDir::new().unwrap(), change)
     }
 
@@ -55,11 +55,11 @@ impl App {
         }
     }
 
-    fn send(&mut self, command: Command) {
+    pub fn send(&mut self, command: Command) {
         self.link.send(command);
     }
 
-    fn show(&mut self, screen: Screen) {
+    pub fn show(&mut self, screen: Screen) {
         let view = ViewRequest {
             screen,
             ..ViewRequest::default()
@@ -67,7 +67,7 @@ impl App {
         self.send(Command::Show(Box::new(view)));
     }
 
-    fn wait(&mut self, what: &str, is_so: impl Fn(&Model) -> bool) -> Arc<Model> {
+    pub fn wait(&mut self, what: &str, is_so: impl Fn(&Model) -> bool) -> Arc<Model> {
         let link = &mut self.link;
         wait_until(what, || {
             // Models come four times a second: no need to keep a processor busy.
@@ -81,7 +81,7 @@ impl App {
         self.folder.path().join("config.toml")
     }
 
-    fn quit(mut self) -> TempDir {
+    pub fn quit(mut self) -> TempDir {
         self.desktop.take().unwrap().quit();
         self.folder
     }
@@ -409,33 +409,4 @@ fn a_blocked_site_is_left_alone_at_once() {
     let config = app.config();
     let _folder = app.quit();
     assert!(read_config(&config).crawl.blocked_sites.is_empty());
-}
-
-#[test]
-fn the_demo_shows_its_first_peer_and_tells_when_it_is_over() {
-    let mut app = App::open(|opening| {
-        opening.data = None;
-        opening.config_file = None;
-        opening.demo = Some(DemoSpec {
-            peers: 3,
-            hosts: 9,
-            pages: 300,
-            seed: 5,
-        });
-    });
-    app.show(Screen::Network);
-    let model = app.wait("peers", |model| model.peers.total == 3);
-    let share: f64 = model.peers.rows.iter().map(|row| row.share).sum();
-    assert!((share - 1.0).abs() < 0.01, "they share all of it: {share}");
-    assert_eq!(model.network.nodes.iter().filter(|node| node.me).count(), 1);
-    app.wait("the end", |model| {
-        model
-            .notices
-            .iter()
-            .any(|notice| notice.text.starts_with("The demo is complete"))
-    });
-    app.show(Screen::Queues);
-    let model = app.wait("hosts", |model| model.hosts.total > 0);
-    assert!(model.hosts.rows.iter().any(|row| row.fetched > 0));
-    app.quit();
 }

@@ -7,6 +7,7 @@
 //!
 //! - `options`: what must be known before it starts
 //! - `transport`: the libp2p parts; `metered`: their sockets, counted and held back
+//! - `contacts`: what is known of each peer from its connections
 //! - `frame`: what two linked peers say to each other
 //! - `node`: the task, with a file for each thing that it does: links, leases and
 //!   suspicions, packets that are routed, gossip that is broadcast
@@ -16,6 +17,7 @@
 //! How both overlays differ is in [`crate::topology`] (who has links to whom),
 //! [`crate::election`] (who is a supernode) and in the way of what is handed on.
 
+mod contacts;
 mod event_queue;
 mod frame;
 mod metered;
@@ -40,8 +42,8 @@ use shared::{Counters, Shared};
 pub use transport::LONGEST_REQUEST;
 
 use crate::{
-    Event, Member, MessageId, Overlay, OverlayError, PeerId, Purpose, Refusal, Reply, Statistics,
-    Verdict, identity, reply_channel,
+    Contact, Event, Member, MessageId, Overlay, OverlayError, PeerId, Purpose, Refusal, Reply,
+    Statistics, Verdict, identity, reply_channel,
 };
 
 /// Messages that may wait for the task.
@@ -238,6 +240,10 @@ impl Overlay for NetworkOverlay {
 
     fn statistics(&self) -> Statistics {
         self.shared.counters.statistics()
+    }
+
+    fn contacts(&self) -> Vec<Contact> {
+        self.shared.counters.contacts.list()
     }
 
     fn leave(&self) {

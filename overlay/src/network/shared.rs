@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::contacts::Contacts;
 use crate::envelope::Errand;
 use crate::{Member, PeerId, Purpose, Refusal, Statistics, Traffic};
 
@@ -64,6 +65,8 @@ impl Count {
 /// Counts what goes through.
 #[derive(Default)]
 pub struct Counters {
+    /// The same for each peer.
+    pub contacts: Contacts,
     uses: [Count; 5],
     dropped: AtomicU64,
     socket_sent: AtomicU64,

@@ -16,6 +16,7 @@ use libp2p::{
     ping, quic, request_response, swarm, tcp, upnp, yamux,
 };
 
+use super::contacts;
 use super::frame::{FrameCodec, PROTOCOL};
 use super::metered::{Gauge, Metered, MeteredStreams};
 use super::options::Options;
@@ -71,6 +72,7 @@ pub fn swarm(
 ) -> io::Result<Swarm<Behaviour>> {
     let gauge = Gauge::of_sockets(counters.clone(), options.meter.clone());
     let transport = transport(keypair, &gauge, options.meter.is_some())?;
+    let transport = contacts::counted(transport, counters.clone());
     let behaviour = behaviour(kind, keypair, options, topic)?;
     let config = swarm::Config::with_tokio_executor()
         .with_idle_connection_timeout(IDLE)

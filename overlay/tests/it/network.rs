@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{env, fs, process};
 
-use peercrawl_overlay::network::{Kind, Options, StartError, start};
+use peercrawl_overlay::network::{Kind, NetworkOverlay, Options, StartError, start};
 use peercrawl_overlay::{Event, Overlay, Purpose, Role, Verdict};
 
 use crate::fleet::{DEADLINE, Net, eventually, options};
@@ -82,6 +82,47 @@ fn peers_find_each_other_over_quic() {
         .send(fleet.peers[2].id(), Purpose::Urls, Arc::new([1]))
         .unwrap();
     fleet.gets(2, 0, &[1]);
+}
+
+#[test]
+fn what_is_said_to_each_peer_is_counted_and_how_fast_it_answers_is_known() {
+    for listen in ["/ip4/127.0.0.1/tcp/0", "/ip4/127.0.0.1/udp/0/quic-v1"] {
+        let on = |seed, bootstrap: &[String]| Options {
+            listen: vec![listen.into()],
+            ..options(seed, bootstrap)
+        };
+        let one = start(Kind::Flat, on(1, &[])).unwrap();
+        let two = start(Kind::Flat, on(2, &one.listening())).unwrap();
+        let known = |of: &NetworkOverlay, peer| {
+            let contacts = of.contacts();
+            contacts.into_iter().find(|contact| contact.peer == peer)
+        };
+        let answers = |of, peer| known(of, peer).is_some_and(|known| known.round_trip.is_some());
+        eventually("each has answered the other", || {
+            one.members().len() + two.members().len() == 4
+                && answers(&one, two.me())
+                && answers(&two, one.me())
+        });
+        let before = known(&one, two.me()).unwrap();
+        assert!(before.round_trip.unwrap() < Duration::from_secs(5));
+        assert!(before.address.starts_with("/ip4/127.0.0.1/"), "{before:?}");
+        let bytes: Arc<[u8]> = vec![7; 10_000].into();
+        one.send(two.me(), Purpose::Urls, bytes).unwrap();
+        let has_come =
+            |event: &Event| matches!(event, Event::Message { bytes, .. } if bytes.len() == 10_000);
+        let events = two.events();
+        while !has_come(&events.recv_timeout(Duration::from_secs(20)).unwrap()) {}
+        let after = known(&one, two.me()).unwrap();
+        let theirs = known(&two, one.me()).unwrap();
+        assert!(after.bytes_sent >= before.bytes_sent + 10_000, "{after:?}");
+        assert!(theirs.bytes_received >= 10_000, "{theirs:?}");
+        // What is said is counted once: a few hundred bytes of membership come on top.
+        assert!(after.bytes_sent < before.bytes_sent + 15_000, "{after:?}");
+        two.leave();
+        eventually("the other is gone", || !answers(&one, two.me()));
+        let gone = known(&one, two.me()).unwrap();
+        assert!(gone.bytes_sent >= after.bytes_sent, "{gone:?}");
+    }
 }
 
 #[test]

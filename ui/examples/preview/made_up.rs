@@ -239,7 +239,7 @@ fn peer(number: u64) -> PeerRow {
         me: node.me,
         role: node.role,
         share: 0.04 + noise(number + 3) * 0.08,
-        rtt_ms: (!number.is_multiple_of(5)).then_some(18 + number as u32 * 7),
+        rtt_us: (!number.is_multiple_of(5)).then_some((18 + number * 7) * 1_000),
         download_bytes: Some((noise(number + 1) * 9e7) as u64),
         upload_bytes: Some((noise(number + 2) * 9e6) as u64),
         version: "0.1.0".to_owned(),

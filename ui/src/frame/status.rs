@@ -1,4 +1,5 @@
-//! The status bar: one sentence that gives the reason, the rates, the main buttons.
+//! The status bar: one sentence that gives the reason, the rates, the main buttons, and
+//! what else the volunteer should know for now.
 
 use eframe::egui::{Align, Color32, Label, Layout, RichText, Sides, Ui};
 
@@ -52,6 +53,12 @@ pub fn status_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
             }
         });
     });
+    for warning in &model.warnings {
+        ui.horizontal_wrapped(|ui| {
+            let text = format!("{} {warning}", symbols::PROBLEM);
+            ui.colored_label(palette.amber, text);
+        });
+    }
 }
 
 fn buttons_ui(ui: &mut Ui, scene: &mut Scene<'_>) {

@@ -39,6 +39,8 @@ pub struct Model {
     pub first_run: Option<FirstRun>,
     /// What the crawl does, and why.
     pub state: RunState,
+    /// What else the volunteer should know for as long as it is so, in sentences.
+    pub warnings: Vec<String>,
     /// How fast it goes now.
     pub rates: Rates,
     /// The past as graphs.

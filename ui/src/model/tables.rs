@@ -158,8 +158,8 @@ pub struct PeerRow {
     pub role: Role,
     /// Its part of all hosts, from 0 to 1.
     pub share: f64,
-    /// How long an answer takes, if it was ever asked.
-    pub rtt_ms: Option<u32>,
+    /// How long an answer takes, in microseconds, if it is connected.
+    pub rtt_us: Option<u64>,
     /// Received from it, if that is known.
     pub download_bytes: Option<u64>,
     /// Sent to it, if that is known.

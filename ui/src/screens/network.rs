@@ -195,24 +195,33 @@ fn peer_ui(ui: &mut Ui, peer: &PeerRow) {
 }
 
 fn figures(peer: &PeerRow) -> [(String, Option<String>); 5] {
-    let dash = || "–".to_owned();
+    let dash = |why: &str| {
+        let why = if peer.me { "This computer" } else { why };
+        ("–".to_owned(), Some(why.to_owned()))
+    };
     let bytes = |number: Option<u64>| match number {
         Some(number) => {
             let exact = format!("{} bytes", format::count(number));
             (format::bytes(number), Some(exact))
         }
-        None => (dash(), None),
+        None => dash("Known from other peers: this computer has not spoken to it"),
     };
-    let answers = peer.rtt_ms.map_or_else(dash, |ms| format!("{ms} ms"));
+    let answers = match peer.rtt_us {
+        Some(us) => (
+            format!("{} ms", format::decimal(us as f64 / 1_000.0)),
+            Some(format!("{} µs", format::count(us))),
+        ),
+        None => dash("Not connected with this computer at the moment"),
+    };
     let version = match peer.version.is_empty() {
-        true => dash(),
-        false => peer.version.clone(),
+        true => dash("It has not said"),
+        false => (peer.version.clone(), None),
     };
     [
         (format::percent(peer.share), None),
-        (answers, None),
+        answers,
         bytes(peer.download_bytes),
         bytes(peer.upload_bytes),
-        (version, None),
+        version,
     ]
 }

@@ -49,6 +49,21 @@ fn the_sentence_gives_the_reason_of_a_pause() {
 }
 
 #[test]
+fn what_the_volunteer_should_know_is_on_every_screen_while_it_is_so() {
+    let mut window = Window::open_sized(made_up::model(), 900.0, 600.0);
+    let words = "9 of the 20 sites asked lately have turned this computer away";
+    assert!(!window.has(words));
+    let text = format!("{words}, so PeerCrawl now fetches at half of its usual speed.");
+    window.change(|model| model.warnings = vec![text]);
+    for screen in Screen::ALL {
+        window.go(screen);
+        assert!(window.has(words), "{}", screen.name());
+    }
+    window.change(|model| model.warnings.clear());
+    assert!(!window.has(words));
+}
+
+#[test]
 fn slow_mode_shows_at_once_and_stays_if_the_model_agrees() {
     let mut window = Window::open(made_up::model());
     window.click(Role::CheckBox, "Slow mode");

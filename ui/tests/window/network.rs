@@ -16,6 +16,7 @@ fn the_picture_and_the_table_show_who_takes_part() {
         "★ supernode",
         "⏺ leaf",
         "0.1.0",
+        "25 ms",
     ] {
         assert!(window.has(text), "{text}");
     }

@@ -1,5 +1,7 @@
 //! Queues.
 
+use std::time::{Duration, Instant};
+
 use super::*;
 use peercrawl_ui::command::HostColumn;
 
@@ -66,6 +68,45 @@ fn only_visible_rows_are_drawn_and_asked_for() {
     // What came back for them is drawn.
     let drawn = rows.filter(|row| window.has(&format!("site-{row}.example.org")));
     assert!(drawn.count() > 10);
+}
+
+/// With 100,000 hosts, a frame takes less time than a screen has for it, also while the
+/// rows move. Of many frames the quickest counts: a machine has other things to do.
+#[test]
+fn a_hundred_thousand_hosts_are_drawn_in_time() {
+    // What is built for tests is not built for speed.
+    let bar = Duration::from_millis(if cfg!(debug_assertions) { 160 } else { 16 });
+    let mut window = Window::open_sized(made_up::model(), 1_280.0, 800.0);
+    window.go(Screen::Queues);
+    assert!(window.has("100,000 hosts"));
+    window.0.get_by_label("site-0.example.org").hover();
+    window.0.run();
+    let mut frames = |is_moving: bool| {
+        let mut times: Vec<Duration> = (0..40)
+            .map(|_| {
+                if is_moving {
+                    window.0.event(peercrawl_ui::egui::Event::MouseWheel {
+                        unit: peercrawl_ui::egui::MouseWheelUnit::Point,
+                        delta: vec2(0.0, -9_000.0),
+                        phase: peercrawl_ui::egui::TouchPhase::Move,
+                        modifiers: Modifiers::NONE,
+                    });
+                }
+                let begun = Instant::now();
+                window.0.step();
+                begun.elapsed()
+            })
+            .collect();
+        times.sort();
+        println!(
+            "moving: {is_moving}: {:?}, {:?} at most half of the time",
+            times[0], times[20]
+        );
+        times[0]
+    };
+    let (still, moving) = (frames(false), frames(true));
+    assert!(still < bar && moving < bar, "{still:?} and {moving:?}");
+    assert!(window.shown().hosts.rows.start > 500);
 }
 
 #[test]

@@ -95,6 +95,8 @@ impl Node {
             return;
         };
         self.probed.remove(&peer);
+        let address = endpoint.get_remote_address();
+        self.shared.counters.contacts.reached(peer, address);
         match endpoint {
             ConnectedPoint::Listener { .. } => self.has_inbound = true,
             ConnectedPoint::Dialer { address, .. } => self.note_host(libp2p_peer, address),
@@ -258,6 +260,7 @@ impl Node {
         let Some(peer) = identity::from_libp2p(&libp2p_peer) else {
             return;
         };
+        self.shared.counters.contacts.lost(peer);
         let had_link = self.links.contains(&peer);
         self.links.retain(|&link| link != peer);
         self.unwanted.remove(&peer);

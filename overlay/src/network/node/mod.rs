@@ -255,10 +255,18 @@ impl Node {
         match event {
             BehaviourEvent::Mesh(event) => self.on_mesh(event),
             BehaviourEvent::Frames(event) => self.on_frames(event),
-            BehaviourEvent::Ping(event) if matches!(event.result, Err(ping::Failure::Timeout)) => {
+            BehaviourEvent::Ping(event) => match event.result {
+                Ok(after) => {
+                    if let Some(peer) = identity::from_libp2p(&event.peer) {
+                        self.shared.counters.contacts.answered(peer, after);
+                    }
+                }
                 // A connection that answers no ping is dead, whatever the system says.
-                self.swarm.close_connection(event.connection);
-            }
+                Err(ping::Failure::Timeout) => {
+                    self.swarm.close_connection(event.connection);
+                }
+                Err(_) => {}
+            },
             BehaviourEvent::Mdns(mdns::Event::Discovered(found)) => {
                 for (peer, address) in found {
                     self.on_neighbour(peer, address);
