@@ -6,7 +6,8 @@
 //! others goes through the task's checks into one bounded channel of events.
 //!
 //! - `options`: what must be known before it starts
-//! - `transport`: the libp2p parts; `metered`: their sockets, counted and held back
+//! - `transport`: the libp2p parts; `metered`: their sockets, counted and held back;
+//!   `screening`: what strangers may make them dial
 //! - `frame`: what two linked peers say to each other
 //! - `node`: the task, with a file for each thing that it does: links, leases and
 //!   suspicions, packets that are routed, gossip that is broadcast
@@ -21,6 +22,7 @@ mod frame;
 mod metered;
 mod node;
 mod options;
+mod screening;
 mod shared;
 mod traffic_limit;
 mod transport;
@@ -35,7 +37,7 @@ use tokio::sync::mpsc;
 
 pub use crate::topology::Kind;
 use node::{Command, Control, Node};
-pub use options::{Limits, Options, PROTOCOL_VERSION, StartError};
+pub use options::{Limits, Options, PROTOCOL_VERSION, RelayLimits, StartError};
 use shared::{Counters, Shared};
 pub use transport::LONGEST_REQUEST;
 
