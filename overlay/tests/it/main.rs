@@ -9,3 +9,4 @@ mod fleet;
 mod hostile;
 mod metering;
 mod network;
+mod reaching;

@@ -222,7 +222,7 @@ impl Node {
     }
 
     /// Closes all connections to a peer and leaves it alone for a while.
-    fn part(&mut self, peer: PeerId, rest_ms: u64) {
+    pub(super) fn part(&mut self, peer: PeerId, rest_ms: u64) {
         let until_ms = self.now_ms() + rest_ms;
         self.peer_back_off.rest(peer, until_ms);
         if let Some(peer) = identity::to_libp2p(peer) {

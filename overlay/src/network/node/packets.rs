@@ -433,6 +433,7 @@ impl Node {
             self.lose(waiting.packet.origin);
         }
         self.tick_questions();
+        self.tick_lanes();
     }
 
     pub(super) fn ask(&mut self, peer: Libp2pPeerId, request: Request, outbound: Outbound) {
