@@ -6,8 +6,8 @@
 //! dials of the node itself pass: it has looked at them, and may dial what its user has
 //! configured.
 //!
-//! [`Screened`] keeps a part from hearing of addresses at which others see this peer: a
-//! stranger may say anything there, too.
+//! [`Screened`] keeps a part from hearing of what is not for it, such as the addresses at
+//! which others see this peer: a stranger may say anything there, too.
 
 use std::convert::Infallible;
 use std::task::{Context, Poll};
@@ -107,23 +107,40 @@ impl NetworkBehaviour for DialGuard {
     }
 }
 
-/// A part of the swarm that hears only of some of the addresses at which others see this
-/// peer.
+/// A part of the swarm that does not hear of everything that happens there.
 pub struct Screened<B> {
     inner: B,
-    may_hear: Box<dyn Fn(&Multiaddr) -> bool + Send>,
+    may_hear: Box<dyn Fn(&FromSwarm<'_>) -> bool + Send>,
 }
 
 impl<B> Screened<B> {
-    /// Wraps a part.
-    pub fn new(inner: B, may_hear: impl Fn(&Multiaddr) -> bool + Send + 'static) -> Self {
-        let may_hear = Box::new(may_hear);
+    /// A part that hears of some of the addresses at which others see this peer.
+    pub fn of_seen(inner: B, may_hear: impl Fn(&Multiaddr) -> bool + Send + 'static) -> Self {
+        let may_hear = Box::new(move |event: &FromSwarm<'_>| match event {
+            FromSwarm::NewExternalAddrCandidate(candidate) => may_hear(candidate.addr),
+            _ => true,
+        });
+        Self { inner, may_hear }
+    }
+
+    /// A part that hears of direct connections alone.
+    pub fn of_direct(inner: B) -> Self {
+        let may_hear = Box::new(|event: &FromSwarm<'_>| match event {
+            FromSwarm::ConnectionEstablished(new) => !new.endpoint.is_relayed(),
+            FromSwarm::ConnectionClosed(old) => !old.endpoint.is_relayed(),
+            _ => true,
+        });
         Self { inner, may_hear }
     }
 
     /// The part.
     pub fn inner(&self) -> &B {
         &self.inner
+    }
+
+    /// The part, to be told something.
+    pub fn inner_mut(&mut self) -> &mut B {
+        &mut self.inner
     }
 }
 
@@ -176,12 +193,9 @@ impl<B: NetworkBehaviour> NetworkBehaviour for Screened<B> {
     }
 
     fn on_swarm_event(&mut self, event: FromSwarm) {
-        if let FromSwarm::NewExternalAddrCandidate(candidate) = &event
-            && !(self.may_hear)(candidate.addr)
-        {
-            return;
+        if (self.may_hear)(&event) {
+            self.inner.on_swarm_event(event);
         }
-        self.inner.on_swarm_event(event);
     }
 
     fn on_connection_handler_event(

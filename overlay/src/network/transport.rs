@@ -77,7 +77,7 @@ pub struct Behaviour {
     /// Finds out whether others can connect.
     pub autonat: Screened<autonat::Behaviour>,
     /// Carries connections of those that cannot be reached.
-    pub relay: relay::Behaviour,
+    pub relay: Screened<relay::Behaviour>,
     /// Is reached through others that carry connections.
     pub relay_client: relay::client::Behaviour,
     /// Makes such connections direct.
@@ -123,7 +123,7 @@ fn transport(
     let build = || -> io::Result<_> {
         let (of_tcp, of_quic) = (gauge.clone(), gauge.clone().of_quic());
         let tcp = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true))
-            .map(move |stream, _| Metered::new(stream, of_tcp))
+            .map(move |stream, _| Metered::of_socket(stream, of_tcp))
             .upgrade(upgrade::Version::V1Lazy)
             .authenticate(noise::Config::new(keypair).map_err(io::Error::other)?)
             .multiplex(yamux.clone())
@@ -210,7 +210,7 @@ fn behaviour(
         relay_client,
         dcutr: {
             let allow_private = options.allow_private;
-            Screened::new(dcutr::Behaviour::new(me), move |address| {
+            Screened::of_seen(dcutr::Behaviour::new(me), move |address| {
                 addresses::may_dial(address, allow_private)
             })
         },
@@ -230,11 +230,11 @@ fn autonat(me: PeerId, allow_private: bool) -> Screened<autonat::Behaviour> {
         only_global_ips: !allow_private,
         ..autonat::Config::default()
     };
-    Screened::new(autonat::Behaviour::new(me, config), |_| false)
+    Screened::of_seen(autonat::Behaviour::new(me, config), |_| false)
 }
 
 /// Serves nobody until this peer knows that it can be reached.
-fn relay_server(me: PeerId, options: &Options) -> relay::Behaviour {
+fn relay_server(me: PeerId, options: &Options) -> Screened<relay::Behaviour> {
     let limits = options.relay;
     let config = relay::Config {
         max_reservations: limits.slots as usize,
@@ -247,7 +247,9 @@ fn relay_server(me: PeerId, options: &Options) -> relay::Behaviour {
     };
     let mut relay = relay::Behaviour::new(me, config);
     relay.set_status(Some(relay::Status::Disable));
-    relay
+    // Over a relayed connection it serves nobody, and would take fright at being told to
+    // (libp2p-relay 0.22 ends in a panic when its status changes beside one).
+    Screened::of_direct(relay)
 }
 
 /// Whoever listens on this machine alone needs nothing of the router.

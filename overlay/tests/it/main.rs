@@ -5,6 +5,8 @@
 #![allow(clippy::unwrap_used)]
 
 mod conformance;
+#[cfg(target_os = "linux")]
+mod crowd;
 mod fleet;
 mod hostile;
 mod metering;

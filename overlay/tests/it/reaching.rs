@@ -2,7 +2,10 @@
 //! translate addresses are in `.ci/namespaces`.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
+use peercrawl_overlay::meter::{Direction, Meter};
 use peercrawl_overlay::network::{Kind, NetworkOverlay, Options, RelayLimits, start};
 use peercrawl_overlay::{Event, Overlay, Purpose, Reachability, Statistics};
 
@@ -11,11 +14,38 @@ use crate::fleet::{eventually, options};
 /// A relay's circuit, as the library would have it, is over after so many bytes.
 const LIBRARY_CIRCUIT_BYTES: usize = 128 << 10;
 
+/// Counts what it is asked for, and allows it.
+#[derive(Debug, Default)]
+struct Counting {
+    down: AtomicU64,
+    up: AtomicU64,
+}
+
+impl Counting {
+    fn of(&self, direction: Direction) -> &AtomicU64 {
+        match direction {
+            Direction::Down => &self.down,
+            Direction::Up => &self.up,
+        }
+    }
+}
+
+impl Meter for Counting {
+    fn take(&self, direction: Direction, wanted: usize) -> Result<usize, Duration> {
+        self.of(direction).fetch_add(wanted as u64, Relaxed);
+        Ok(wanted)
+    }
+
+    fn put_back(&self, direction: Direction, unused: usize) {
+        self.of(direction).fetch_sub(unused as u64, Relaxed);
+    }
+}
+
 /// It listens where nobody sees it: it calls from another address of this machine, and
 /// over TCP. So whoever calls back finds nobody.
 fn hidden(number: u8, bootstrap: &[String]) -> Arc<NetworkOverlay> {
     let options = Options {
-        listen: vec!["/ip4/127.0.0.2/udp/0/quic-v1".into()],
+        listen: vec![format!("/ip4/127.0.0.{number}/udp/0/quic-v1")],
         ..options(number, bootstrap)
     };
     start(Kind::Flat, options).unwrap()
@@ -35,15 +65,21 @@ fn wait_for_place(relay: &NetworkOverlay, peer: &NetworkOverlay) -> (Statistics,
 
 #[test]
 fn a_hidden_peer_is_called_through_a_relay_that_carries_real_work() {
-    let relay = start(Kind::Flat, options(1, &[])).unwrap();
+    let meter = Arc::new(Counting::default());
+    let relay = Options {
+        meter: Some(meter.clone()),
+        ..options(1, &[])
+    };
+    let relay = start(Kind::Flat, relay).unwrap();
     let hidden = hidden(2, &relay.listening());
     let (of_relay, of_hidden) = wait_for_place(&relay, &hidden);
     assert_eq!(of_relay.reachability, Reachability::Public);
     assert_eq!(of_hidden.reachability, Reachability::Private);
 
-    // The caller knows of nothing but the way through the relay.
+    // The caller knows of nothing but the way through the relay, and is hidden itself, so
+    // that there is no other.
     let circuit = circuit_of(&hidden).unwrap();
-    let caller = start(Kind::Flat, options(3, &[circuit])).unwrap();
+    let caller = self::hidden(3, &[circuit]);
     eventually("they are connected", || {
         let relayed = |peer: &NetworkOverlay| peer.statistics().relayed_connections;
         relayed(&caller) == 1 && relayed(&hidden) == 1
@@ -67,16 +103,22 @@ fn a_hidden_peer_is_called_through_a_relay_that_carries_real_work() {
             arrived += message.len();
         }
     }
-    let bytes = relay.statistics();
-    assert!(bytes.socket_bytes_sent >= arrived as u64, "{bytes:?}");
+    let of_relay = relay.statistics();
+    let sent = of_relay.socket_bytes_sent;
+    println!("a relay sends {sent} bytes for {arrived}");
+    for metered in [Direction::Down, Direction::Up] {
+        let bytes = meter.of(metered).load(Relaxed);
+        assert!(bytes >= arrived as u64, "{metered:?}: {bytes} of {arrived}");
+    }
+    assert!(sent >= arrived as u64, "{sent} of {arrived}");
     assert_eq!(
-        bytes.carried.messages_sent, 0,
+        of_relay.carried.messages_sent, 0,
         "its sockets carry, not its node"
     );
 }
 
 #[test]
-fn a_circuit_that_has_carried_enough_is_made_anew() {
+fn work_goes_on_when_a_circuit_has_carried_enough() {
     let relay = Options {
         relay: RelayLimits {
             circuit_bytes: 256 << 10,
@@ -92,7 +134,7 @@ fn a_circuit_that_has_carried_enough_is_made_anew() {
     eventually("they know each other", || {
         [&hidden, &caller].map(|peer| peer.members().len()) == [3; 2]
     });
-    // Each of these takes most of what a circuit may carry; what is lost comes again, as
+    // Each of these takes most of what a circuit may carry; what is lost is sent again, as
     // it would from an outbox.
     let message: Arc<[u8]> = vec![9; 200 << 10].into();
     for _ in 0..3 {

@@ -368,10 +368,12 @@ impl Node {
     }
 
     fn dial_address(&mut self, address: Multiaddr) {
-        let peer = address.iter().find_map(|part| match part {
+        // The last name is its peer's; there is another before it if it leads through a relay.
+        let names = address.iter().filter_map(|part| match part {
             Protocol::P2p(peer) => Some(peer),
             _ => None,
         });
+        let peer = names.last();
         let is_connected = peer.is_some_and(|peer| self.swarm.is_connected(&peer));
         let is_dialled = self.dialled.values().any(|other| *other == address);
         if is_connected || is_dialled || peer == Some(*self.swarm.local_peer_id()) {

@@ -237,7 +237,8 @@ impl Node {
                 true => relay::Status::Enable,
                 false => relay::Status::Disable,
             };
-            self.swarm.behaviour_mut().relay.set_status(Some(status));
+            let relay = self.swarm.behaviour_mut().relay.inner_mut();
+            relay.set_status(Some(status));
         }
     }
 
