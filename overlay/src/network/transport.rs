@@ -226,6 +226,7 @@ fn autonat(me: PeerId, allow_private: bool) -> Screened<autonat::Behaviour> {
         retry_interval: NEXT_CALL_BACK,
         throttle_server_period: SAME_CALL_BACK,
         refresh_interval: CERTAIN,
+        confidence_max: 1,
         max_peer_addresses: CALL_BACKS,
         only_global_ips: !allow_private,
         ..autonat::Config::default()
