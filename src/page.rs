@@ -32,7 +32,7 @@ pub struct Page {
     pub room: Room,
 }
 
-/// The memory that waiting pages may hold together.
+/// The memory that waiting pages, or records of them, may hold together.
 pub struct PageRoom {
     most_bytes: usize,
     used_bytes: Mutex<usize>,

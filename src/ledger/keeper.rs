@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::crawl_jobs::CrawlJobs;
 use crate::engine::StopSignal;
+use crate::page::{PageRoom, Room};
 use crate::store::{Batch, DataFolder, Store, StoreError};
 
 /// A batch reaches the operating system at least this often.
@@ -21,8 +22,9 @@ const PERIOD: Duration = Duration::from_millis(40);
 const SYNC_PERIOD: Duration = Duration::from_millis(1_800);
 /// How soon a write that failed is tried again.
 const RETRY: Duration = Duration::from_millis(500);
-/// Records that wait to be appended at most.
-const MOST_RECORDS: usize = 64;
+/// Records that wait to be appended at most, and their bytes.
+const MOST_RECORDS: usize = 4_096;
+const MOST_RECORD_BYTES: usize = 8 << 20;
 
 /// Why a data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -86,7 +88,7 @@ pub struct Hands {
     _folder: Arc<DataFolder>,
     store: Arc<Store>,
     writer: Option<Writer>,
-    records: Receiver<Prepared>,
+    records: Receiver<(Prepared, Room)>,
 }
 
 impl Ledger {
@@ -99,6 +101,7 @@ impl Ledger {
                 pending: Mutex::default(),
                 store: store.clone(),
                 records: kept.writer.is_some().then_some(sender),
+                record_room: PageRoom::new(MOST_RECORD_BYTES),
                 has_more: false.into(),
                 is_stalled: false.into(),
                 is_closed: false.into(),
@@ -158,11 +161,6 @@ impl Keeper {
         let mut synced = Instant::now();
         loop {
             select! {
-                recv(self.hands.records) -> prepared => {
-                    if let Ok(prepared) = prepared && !self.append(&prepared) {
-                        return;
-                    }
-                }
                 recv(ticks) -> _ => {
                     if !self.write() {
                         return;
@@ -203,7 +201,7 @@ impl Keeper {
         // What the batch speaks of was given to the archive before: it is appended, or
         // waits here.
         for _ in 0..self.hands.records.len() {
-            if let Ok(prepared) = self.hands.records.try_recv()
+            if let Ok((prepared, _room)) = self.hands.records.try_recv()
                 && !self.append(&prepared)
             {
                 return false;

@@ -36,6 +36,7 @@ use crate::crawl::{CrawlDefinition, CrawlId};
 use crate::crawl_jobs::{CrawlJob, SiteHead};
 use crate::distribution::Key;
 use crate::fingerprint::{ContentFingerprint, url_fingerprint};
+use crate::page::{PageRoom, Room};
 use crate::record::UrlRecord;
 use crate::seen_urls::SeenUrls;
 use crate::store::{Batch, Store};
@@ -108,7 +109,9 @@ pub struct Ledger {
 struct KeptLedger {
     pending: Mutex<Pending>,
     store: Arc<Store>,
-    records: Option<Sender<Prepared>>,
+    records: Option<Sender<(Prepared, Room)>>,
+    /// What the records may hold that wait for the keeper.
+    record_room: Arc<PageRoom>,
     /// Whether the store may know sites and contents that memory does not.
     has_more: AtomicBool,
     /// Whether nothing can be written at present.
@@ -165,9 +168,12 @@ impl Ledger {
 
     /// Records for the archive. Waits while the disk is slow or full.
     pub fn archive(&self, prepared: Prepared) {
-        if let Some(records) = self.kept.as_ref().and_then(|kept| kept.records.as_ref()) {
+        if let Some(kept) = &self.kept
+            && let Some(records) = &kept.records
+        {
+            let room = kept.record_room.take(prepared.len());
             // Closed only when the engine has stopped: then its URL is not done either.
-            let _stopped = records.send(prepared);
+            let _stopped = records.send((prepared, room));
         }
     }
 

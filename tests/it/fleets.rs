@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use peercrawl::config::OverlayChoice;
 use peercrawl::demo::fleet::Fleet;
 use peercrawl::demo::web::WebSpec;
+use peercrawl::distribution::{Key, Owner};
 use peercrawl::engine::Engine;
+use peercrawl::engine::tables::{SiteColumn, SiteQuery, SiteRow};
 use peercrawl::report::Report;
 use peercrawl_overlay::Role;
 use peercrawl_overlay::network::Options;
@@ -52,24 +54,25 @@ fn supernodes(engine: &Engine) -> usize {
 }
 
 /// All have the same capacity, so all have the same share.
-#[test]
-fn four_flat_peers_share_fairly() {
-    let pages = pages_of_each(4, OverlayChoice::Flat, 200);
-    let share = pages.iter().sum::<u64>() as f64 / 4.0;
+fn assert_fair(pages: &[u64]) {
+    let share = pages.iter().sum::<u64>() as f64 / pages.len() as f64;
     let is_fair = |&pages: &u64| (pages as f64 - share).abs() <= share / 4.0;
     assert!(pages.iter().all(is_fair), "{pages:?} of {share} each");
 }
 
 #[test]
-fn eight_flat_peers_crawl_exactly() {
-    let pages = pages_of_each(8, OverlayChoice::Flat, 40);
-    assert!(pages.iter().all(|&pages| pages > 0), "{pages:?}");
+fn four_flat_peers_crawl_exactly_and_share_fairly() {
+    assert_fair(&pages_of_each(4, OverlayChoice::Flat, 200));
 }
 
 #[test]
-fn sixteen_peers_with_supernodes_crawl_exactly() {
-    let pages = pages_of_each(16, OverlayChoice::Supernode, 20);
-    assert!(pages.iter().all(|&pages| pages > 0), "{pages:?}");
+fn eight_flat_peers_crawl_exactly_and_share_fairly() {
+    assert_fair(&pages_of_each(8, OverlayChoice::Flat, 200));
+}
+
+#[test]
+fn sixteen_peers_with_supernodes_crawl_exactly_and_share_fairly() {
+    assert_fair(&pages_of_each(16, OverlayChoice::Supernode, 200));
 }
 
 /// A tenth of all gossip is lost at its receivers.
@@ -85,6 +88,19 @@ fn lost_gossip_costs_no_page() {
     fleet.begin(whole(&web, &settings)).unwrap();
     assert!(fleet.wait(DEADLINE), "{:?}", fleet.reports());
     assert_exact(&web, &Report::sum(&fleet.shutdown()));
+}
+
+/// Whether a peer knows all four, and has only sites that are its own.
+fn has_its_share_alone(engine: &Engine) -> bool {
+    let ownership = engine.ownership();
+    let sites = engine.sites(&SiteQuery {
+        search: String::new(),
+        sort_by: SiteColumn::Host,
+        descending: false,
+        rows: 0..usize::MAX,
+    });
+    let is_mine = |site: &SiteRow| ownership.owner(Key::of_host(&site.host)) == Owner::Me;
+    ownership.members().len() == 4 && sites.rows.iter().all(is_mine)
 }
 
 /// Two peers join in the middle of a crawl whose pace its servers set. The log shows
@@ -107,8 +123,9 @@ fn newcomers_take_their_share(overlay: OverlayChoice) {
     let begun = Instant::now();
     fleet.add().unwrap();
     fleet.add().unwrap();
-    wait_until("the newcomers are at work", || {
+    wait_until("the newcomers have their share and work on it", || {
         fleet.engines()[2..].iter().all(|engine| pages(engine) > 0)
+            && fleet.engines().iter().all(has_its_share_alone)
     });
     assert!(
         begun.elapsed() < Duration::from_secs(10),

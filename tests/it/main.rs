@@ -22,6 +22,7 @@ mod hostile;
 mod limits;
 mod links;
 mod politeness;
+mod power_cut;
 mod receipts;
 mod robots_fuzz;
 mod sharing;

@@ -1,0 +1,66 @@
+//! What keeping costs: the same crawl with nothing kept, with state and archive, and with
+//! state alone, as in `docs/decisions/0008-ledger.md`.
+//!
+//! The web is served by this process, so the two share the machine. The kinds take turns,
+//! and the middle one of all turns is printed. Run it with `cargo bench --bench archive`.
+
+// A measurement that cannot go on has nothing better to do than stop.
+#![allow(clippy::unwrap_used)]
+
+use std::process::{Command, Stdio};
+
+use peercrawl::demo::web::{Web, WebSpec};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const PAGES: u32 = 20_000;
+const TURNS: usize = 5;
+const KINDS: [(&str, &[&str]); 3] = [
+    ("nothing kept", &["--no-store"]),
+    ("state", &["--set", "archive.enabled=false"]),
+    ("state and archive", &[]),
+];
+
+fn main() {
+    for page_bytes in [4 << 10, 16 << 10, 64 << 10] {
+        let mut rates = [const { Vec::new() }; KINDS.len()];
+        for _ in 0..TURNS {
+            for (rates, (_, arguments)) in rates.iter_mut().zip(KINDS) {
+                rates.push(pages_per_sec(page_bytes, arguments));
+            }
+        }
+        let middle = rates.map(|mut rates| {
+            rates.sort_by(f64::total_cmp);
+            rates[TURNS / 2]
+        });
+        println!("pages of {} KiB", page_bytes >> 10);
+        for (rate, (name, _)) in middle.iter().zip(KINDS) {
+            let cost = 100.0 * (1.0 - rate / middle[0]);
+            println!("  {name:18} {rate:6.0} pages/s, costs {cost:3.0} %");
+        }
+    }
+}
+
+/// One crawl over a new web, with a new data directory.
+fn pages_per_sec(page_bytes: usize, arguments: &[&str]) -> f64 {
+    let web = Web::start(WebSpec {
+        page_bytes,
+        oddities: false,
+        ..WebSpec::new(200, PAGES, 7)
+    })
+    .unwrap();
+    let data = TempDir::new().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_peercrawl"))
+        .arg("crawl")
+        .args(web.seeds())
+        .args(["--scope", "any", "--allow-private", "--json", "--data"])
+        .arg(data.path())
+        .args(arguments)
+        .env("HOME", data.path())
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["pages"], PAGES, "{report}");
+    report["pages_per_sec"].as_f64().unwrap()
+}

@@ -1,0 +1,137 @@
+//! A power cut: what no `fsync` has brought to the disk is gone.
+//!
+//! The data directory is on a file system inside a file. While the crawler stands still,
+//! that file holds what a disk would hold: a copy of it is the disk after the cut. It
+//! takes the right to mount.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use peercrawl::demo::web::{Web, WebSpec};
+use tempfile::TempDir;
+
+use crate::crew::{DEADLINE, web};
+use crate::durable::{Crawler, DOWNLOADERS, PAGES_WAITING, assert_archived, draws};
+
+/// What a power cut may cost, besides what is in flight.
+const LOST: Duration = Duration::from_secs(2);
+
+/// Runs a program that has to succeed.
+fn run(program: &str, arguments: &[&str]) {
+    let status = Command::new(program).args(arguments).status();
+    assert!(status.unwrap().success(), "{program} {arguments:?}");
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A disk in a file, mounted while this lives.
+struct Disk {
+    image: PathBuf,
+    root: PathBuf,
+}
+
+impl Disk {
+    fn mount(image: PathBuf) -> Self {
+        let root = image.with_extension("root");
+        std::fs::create_dir(&root).unwrap();
+        run("mount", &["-o", "loop", text(&image), text(&root)]);
+        Self { image, root }
+    }
+
+    fn new(image: PathBuf) -> Self {
+        run("truncate", &["--size", "600M", text(&image)]);
+        run("mkfs.ext4", &["-q", "-F", text(&image)]);
+        Self::mount(image)
+    }
+
+    /// The disk as a power cut at this moment would leave it. Whoever writes to it must
+    /// stand still; the system may still be writing, so it is copied until that is over.
+    fn after_cut(&self, copy: PathBuf) -> Self {
+        let arguments = ["--sparse=always", text(&self.image), text(&copy)];
+        let is_same = || Command::new("cmp").args(&arguments[1..]).output().unwrap();
+        let begun = Instant::now();
+        loop {
+            run("cp", &arguments);
+            if is_same().status.success() {
+                return Self::mount(copy);
+            }
+            assert!(begun.elapsed() < DEADLINE, "the disk is never at rest");
+        }
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // A test that has failed already should not fail twice.
+        let _ended = Command::new("umount").arg(&self.root).status();
+    }
+}
+
+/// Crawls for so long, cuts the power, and tells what that may cost.
+fn cut_after(time: Duration, web: &Web, disk: &Disk, copy: PathBuf) -> (Disk, u64) {
+    let data = disk.root.join("data");
+    let mut child = Crawler { web, data: &data }.start();
+    let mut asked = VecDeque::new();
+    let before = web.log().requests;
+    let begun = Instant::now();
+    // As long as nothing is asked for, the crawl has not begun.
+    while asked
+        .front()
+        .is_none_or(|&(first, _)| begun.elapsed() - first < time)
+    {
+        assert_eq!(child.try_wait().unwrap(), None, "the web is too small");
+        assert!(begun.elapsed() < DEADLINE, "nothing is fetched");
+        let requests = web.log().requests;
+        if requests > before {
+            asked.push_back((begun.elapsed(), requests));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    run("kill", &["-STOP", &child.id().to_string()]);
+    let (stopped, now) = (begun.elapsed(), web.log().requests);
+    let lost_from = asked.iter().rfind(|&&(at, _)| at + LOST < stopped);
+    let lost = now - lost_from.map_or(before, |&(_, requests)| requests);
+    let after = disk.after_cut(copy);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    (after, lost + DOWNLOADERS + PAGES_WAITING)
+}
+
+/// Run by `.ci/run` with a time limit of its own.
+#[test]
+#[ignore = "mounts file systems"]
+fn power_cuts_cost_two_seconds_at_most() {
+    let web = web(WebSpec::new(60, 45_000, 14));
+    let folder = TempDir::new().unwrap();
+    let mut draw = draws(14);
+    let mut disk = Disk::new(folder.path().join("0.disk"));
+    let (mut bound, mut costs) = (0, Vec::new());
+    for cut in 1..=2 {
+        let time = Duration::from_millis(2_500 + draw(1_500));
+        let copy = folder.path().join(format!("{cut}.disk"));
+        let (after, lost) = cut_after(time, &web, &disk, copy);
+        costs.push(lost);
+        bound += lost;
+        disk = after;
+    }
+    let data = disk.root.join("data");
+    let report = Crawler {
+        web: &web,
+        data: &data,
+    }
+    .finish();
+    let (truth, log) = (web.truth(), web.log());
+    println!("{} pages again, at most {costs:?}", log.fetched_twice);
+    assert_eq!(web.unserved(&truth), [""; 0], "missed: {report}");
+    assert_eq!(report["pages"], truth.reachable, "{report}");
+    assert!(
+        log.fetched_twice <= bound,
+        "{} > {bound}",
+        log.fetched_twice
+    );
+    assert_archived(&data, &web);
+}
