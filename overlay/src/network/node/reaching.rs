@@ -349,11 +349,16 @@ impl Node {
         let (loopback, others): (Vec<_>, Vec<_>) =
             direct.into_iter().partition(|address| is_loopback(address));
         let chosen = if others.is_empty() { loopback } else { others };
+        let me = *self.swarm.local_peer_id();
         let mut announced: Vec<Multiaddr> = Vec::new();
         for address in circuits.into_iter().chain(chosen) {
-            let is_told = |told: &Multiaddr| told == address;
-            if !announced.iter().any(is_told) {
-                announced.push(address.clone());
+            // Whose it is, a lease says anyway.
+            let mut short = address.clone();
+            if short.iter().last() == Some(Protocol::P2p(me)) {
+                short.pop();
+            }
+            if !announced.contains(&short) {
+                announced.push(short);
             }
         }
         announced
