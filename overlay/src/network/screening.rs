@@ -9,11 +9,13 @@
 //! [`Screened`] keeps a part from hearing of what is not for it, such as the addresses at
 //! which others see this peer: a stranger may say anything there, too.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::task::{Context, Poll};
 
-use libp2p::core::Endpoint;
 use libp2p::core::transport::PortUse;
+use libp2p::core::{ConnectedPoint, Endpoint};
+use libp2p::swarm::behaviour::ConnectionEstablished;
 use libp2p::swarm::{
     ConnectionDenied, ConnectionId, FromSwarm, NetworkBehaviour, THandler, THandlerInEvent,
     THandlerOutEvent, ToSwarm, dummy,
@@ -111,6 +113,8 @@ impl NetworkBehaviour for DialGuard {
 pub struct Screened<B> {
     inner: B,
     may_hear: Box<dyn Fn(&FromSwarm<'_>) -> bool + Send>,
+    /// The dials that the part has begun, if it is to take no other for one of them.
+    dials: Option<HashSet<ConnectionId>>,
 }
 
 impl<B> Screened<B> {
@@ -120,7 +124,19 @@ impl<B> Screened<B> {
             FromSwarm::NewExternalAddrCandidate(candidate) => may_hear(candidate.addr),
             _ => true,
         });
-        Self { inner, may_hear }
+        let dials = None;
+        Self {
+            inner,
+            may_hear,
+            dials,
+        }
+    }
+
+    /// The same part, which also takes no dial of others for its own: a hole that was punched
+    /// while a peer is called back is no sign that it can be reached.
+    pub fn by_own_dials(self) -> Self {
+        let dials = Some(HashSet::new());
+        Self { dials, ..self }
     }
 
     /// A part that hears of direct connections alone.
@@ -130,7 +146,12 @@ impl<B> Screened<B> {
             FromSwarm::ConnectionClosed(old) => !old.endpoint.is_relayed(),
             _ => true,
         });
-        Self { inner, may_hear }
+        let dials = None;
+        Self {
+            inner,
+            may_hear,
+            dials,
+        }
     }
 
     /// The part.
@@ -193,6 +214,36 @@ impl<B: NetworkBehaviour> NetworkBehaviour for Screened<B> {
     }
 
     fn on_swarm_event(&mut self, event: FromSwarm) {
+        match (&mut self.dials, &event) {
+            (Some(dials), FromSwarm::DialFailure(failed)) => {
+                if !dials.remove(&failed.connection_id) {
+                    return;
+                }
+            }
+            (Some(dials), FromSwarm::ConnectionEstablished(new)) => {
+                let is_own = dials.remove(&new.connection_id);
+                if let (
+                    false,
+                    ConnectedPoint::Dialer {
+                        address, port_use, ..
+                    },
+                ) = (is_own, new.endpoint)
+                {
+                    // As if it had been punched: nobody asked for it.
+                    let endpoint = ConnectedPoint::Dialer {
+                        address: address.clone(),
+                        role_override: Endpoint::Listener,
+                        port_use: *port_use,
+                    };
+                    let endpoint = &endpoint;
+                    let new = ConnectionEstablished { endpoint, ..*new };
+                    return self
+                        .inner
+                        .on_swarm_event(FromSwarm::ConnectionEstablished(new));
+                }
+            }
+            _ => {}
+        }
         if (self.may_hear)(&event) {
             self.inner.on_swarm_event(event);
         }
@@ -212,7 +263,11 @@ impl<B: NetworkBehaviour> NetworkBehaviour for Screened<B> {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<ToSwarm<Self::ToSwarm, THandlerInEvent<Self>>> {
-        self.inner.poll(cx)
+        let polled = self.inner.poll(cx);
+        if let (Some(dials), Poll::Ready(ToSwarm::Dial { opts })) = (&mut self.dials, &polled) {
+            dials.insert(opts.connection_id());
+        }
+        polled
     }
 }
 

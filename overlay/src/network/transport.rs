@@ -226,12 +226,12 @@ fn autonat(me: PeerId, allow_private: bool) -> Screened<autonat::Behaviour> {
         retry_interval: NEXT_CALL_BACK,
         throttle_server_period: SAME_CALL_BACK,
         refresh_interval: CERTAIN,
-        confidence_max: 1,
+        confidence_max: 2,
         max_peer_addresses: CALL_BACKS,
         only_global_ips: !allow_private,
         ..autonat::Config::default()
     };
-    Screened::of_seen(autonat::Behaviour::new(me, config), |_| false)
+    Screened::of_seen(autonat::Behaviour::new(me, config), |_| false).by_own_dials()
 }
 
 /// Serves nobody until this peer knows that it can be reached.
