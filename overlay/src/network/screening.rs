@@ -216,7 +216,8 @@ impl<B: NetworkBehaviour> NetworkBehaviour for Screened<B> {
     fn on_swarm_event(&mut self, event: FromSwarm) {
         match (&mut self.dials, &event) {
             (Some(dials), FromSwarm::DialFailure(failed)) => {
-                if !dials.remove(&failed.connection_id) {
+                let is_own = dials.remove(&failed.connection_id);
+                if !is_own {
                     return;
                 }
             }
