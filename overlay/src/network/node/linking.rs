@@ -278,13 +278,22 @@ impl Node {
         if let Some(address) = self.dialled.remove(&connection) {
             self.address_back_off.failed(address, now_ms, jitter);
         }
-        // What a part of the swarm has dialled for others says nothing about a member.
-        if !self.was_own_dial(connection) || matches!(error, DialError::DialPeerConditionFalse(_)) {
+        let is_own = self.was_own_dial(connection);
+        if matches!(error, DialError::DialPeerConditionFalse(_)) {
             return;
         }
         let Some(peer) = libp2p_peer.and_then(|peer| identity::from_libp2p(&peer)) else {
             return;
         };
+        if !is_own {
+            // What a part of the swarm has dialled for others says nothing about a member;
+            // but it may have stood in the way of a probe.
+            if self.probed.contains(&peer) && !self.dial(peer) {
+                self.probed.remove(&peer);
+                self.accuse(peer);
+            }
+            return;
+        }
         tracing::debug!("cannot reach {peer}: {error}");
         self.peer_back_off.failed(peer, now_ms, jitter);
         if self.probed.remove(&peer) {
