@@ -5,6 +5,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use peercrawl_overlay::memory::MemoryNetwork;
 use peercrawl_overlay::network::{self, Kind, NetworkOverlay, Options, StartError};
@@ -86,6 +87,12 @@ pub fn options(settings: &Settings, secret: [u8; 32], limits: Arc<Limits>) -> Op
         limits: network::Limits {
             connections: overlay.max_connections,
             ..network::Limits::default()
+        },
+        relay: network::RelayLimits {
+            slots: overlay.relay_slots,
+            circuits: overlay.relay_circuits,
+            circuit_bytes: overlay.relay_circuit_mib << 20,
+            circuit_duration: Duration::from_secs(u64::from(overlay.relay_circuit_minutes) * 60),
         },
         meter: Some(limits),
         ..Options::new(secret, &overlay.network)

@@ -67,7 +67,6 @@ pub mod downloader;
 pub mod engine;
 pub mod extractor;
 pub mod fingerprint;
-pub mod guard;
 pub mod handing_on;
 pub mod handover;
 pub mod joining;
@@ -91,3 +90,6 @@ pub mod seen_content;
 pub mod seen_urls;
 pub mod store;
 pub mod url_range_validator;
+
+// One table for both: where peers may be met, and where pages may be.
+pub use peercrawl_overlay::guard;

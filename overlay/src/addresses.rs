@@ -4,10 +4,12 @@
 //! that come from other peers are dialled only if they are public, unless the user
 //! allows otherwise.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
-use libp2p::Multiaddr;
 use libp2p::multiaddr::Protocol;
+use libp2p::{Multiaddr, PeerId};
+
+use crate::guard::is_public;
 
 /// Reads an address that a person has typed, or says what is wrong with it.
 pub fn parse(text: &str) -> Result<Multiaddr, String> {
@@ -36,6 +38,46 @@ pub fn may_dial(address: &Multiaddr, allow_private: bool) -> bool {
     is_host_fine && is_transport_fine && parts.next().is_none()
 }
 
+/// The relay in an address that leads through one, and the relay's own address. `None` for
+/// an address that leads to its peer directly, or through a relay that nobody names.
+pub fn circuit(address: &Multiaddr) -> Option<(PeerId, Multiaddr)> {
+    let mut relay = Multiaddr::empty();
+    for part in address {
+        match part {
+            Protocol::P2pCircuit => {
+                let Some(Protocol::P2p(peer)) = relay.pop() else {
+                    return None;
+                };
+                return Some((peer, relay));
+            }
+            part => relay.push(part),
+        }
+    }
+    None
+}
+
+/// Whether an address leads through a relay.
+pub fn is_relayed(address: &Multiaddr) -> bool {
+    address.iter().any(|part| part == Protocol::P2pCircuit)
+}
+
+/// Whether an address of `peer` from another peer may be used: one that
+/// [may be dialled](may_dial), or one through a relay that may be.
+pub fn may_use(address: &Multiaddr, peer: PeerId, allow_private: bool) -> bool {
+    let Some((relay, relay_address)) = circuit(address) else {
+        return may_dial(address, allow_private);
+    };
+    let mut behind = address
+        .iter()
+        .skip_while(|part| *part != Protocol::P2pCircuit);
+    let is_one_hop = match (behind.nth(1), behind.next()) {
+        (None, _) => true,
+        (Some(Protocol::P2p(end)), None) => end == peer,
+        _ => false,
+    };
+    is_one_hop && relay != peer && may_dial(&relay_address, allow_private)
+}
+
 /// The address of the machine in an address.
 pub fn ip(address: &Multiaddr) -> Option<IpAddr> {
     match address.iter().next()? {
@@ -51,40 +93,6 @@ pub fn tcp_socket(address: &Multiaddr) -> Option<SocketAddr> {
         Protocol::Tcp(port) => Some((ip(address)?, port).into()),
         _ => None,
     }
-}
-
-/// Whether an address belongs to the public internet.
-fn is_public(ip: IpAddr) -> bool {
-    match ip {
-        IpAddr::V4(ip) => is_public_v4(ip),
-        IpAddr::V6(ip) => is_public_v6(ip),
-    }
-}
-
-fn is_public_v4(ip: Ipv4Addr) -> bool {
-    let [a, b, c, _] = ip.octets();
-    let is_special = a == 0
-        || a >= 224
-        || ip.is_loopback()
-        || ip.is_private()
-        || ip.is_link_local()
-        || ip.is_documentation()
-        || (a == 100 && (64..128).contains(&b))
-        || (a == 192 && b == 0 && c == 0)
-        || (a == 198 && (18..20).contains(&b));
-    !is_special
-}
-
-fn is_public_v6(ip: Ipv6Addr) -> bool {
-    if let Some(ip) = ip.to_ipv4_mapped() {
-        return is_public_v4(ip);
-    }
-    let [first, second, ..] = ip.segments();
-    // Only this block is handed out; inside it, Teredo and 6to4 lead to IPv4 hosts
-    // and 2001:db8 is for books.
-    let is_global = first & 0xe000 == 0x2000;
-    let is_tunnel = first == 0x2002 || (first == 0x2001 && second == 0);
-    is_global && !is_tunnel && !(first == 0x2001 && second == 0x0db8)
 }
 
 #[cfg(test)]
@@ -142,6 +150,9 @@ mod tests {
             "ip4/172.31.255.255",
             "ip4/192.0.0.1",
             "ip4/192.0.2.1",
+            "ip4/192.31.196.1",
+            "ip4/192.52.193.1",
+            "ip4/192.88.99.1",
             "ip4/198.18.0.1",
             "ip4/198.19.255.255",
             "ip4/198.51.100.1",
@@ -158,6 +169,8 @@ mod tests {
             "ip6/100::1",
             "ip6/2001::1",
             "ip6/2001:db8::1",
+            "ip6/2001:1ff::1",
+            "ip6/3fff::1",
             "ip6/2002:7f00:1::",
             "ip6/2002:c0a8:101::1",
             "ip6/fc00::1",
@@ -172,6 +185,36 @@ mod tests {
                 assert!(!allowed(&address, false), "{address}");
                 assert!(!allowed(&format!("{address}/{name}"), false), "{address}");
             }
+        }
+    }
+
+    const RELAY: &str = "12D3KooWD3eckifWpRn9wQpMG9R9hX3sD158z7EqHWmweQAJU5SA";
+    const PEER: &str = "12D3KooWEyoppNCUx8Yx66oV9fJnriXwCcXwDDUA2kj6vnc6iDEp";
+
+    #[test]
+    fn a_circuit_may_be_used_if_its_relay_may_be_dialled() {
+        let peer = PEER.parse().unwrap();
+        let used = |text: &str, allow_private| {
+            let address = text.parse().unwrap();
+            may_use(&address, peer, allow_private)
+        };
+        let through = |host: &str| format!("/{host}/p2p/{RELAY}/p2p-circuit/p2p/{PEER}");
+        let public = through("ip4/8.8.8.8/tcp/4001");
+        assert!(used(&public, false));
+        assert!(!allowed(&public, true), "not by those who dial directly");
+        assert!(used(&through("ip4/8.8.8.8/udp/4001/quic-v1"), false));
+        assert!(used("/ip4/8.8.8.8/tcp/4001", false));
+        let private = through("ip4/192.168.1.1/tcp/80");
+        assert!(!used(&private, false) && used(&private, true));
+        for odd in [
+            through("dns4/router.local/tcp/80"),
+            format!("{public}/p2p-circuit/p2p/{RELAY}"),
+            format!("/ip4/8.8.8.8/tcp/1/p2p/{RELAY}/p2p-circuit/p2p/{RELAY}"),
+            format!("/ip4/8.8.8.8/tcp/1/p2p/{PEER}/p2p-circuit/p2p/{PEER}"),
+            format!("/ip4/8.8.8.8/tcp/1/p2p-circuit/p2p/{PEER}"),
+            format!("/p2p/{RELAY}/p2p-circuit/p2p/{PEER}"),
+        ] {
+            assert!(!used(&odd, true), "{odd}");
         }
     }
 

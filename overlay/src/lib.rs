@@ -19,6 +19,8 @@
 //! - [`membership`] and [`lease`], [`election`], [`topology`], [`routing`], [`host_cache`],
 //!   [`back_off`], [`addresses`]: what those two decide, as state machines and
 //!   functions that are told the time and touch no socket
+//! - [`reachability`]: whether others can reach a peer; [`guard`]: where anybody may be
+//!   made to connect
 //! - [`meter`]: the seam for a limit on bytes
 //! - [`envelope`], [`replay`], [`offenders`], [`identity`]: what strangers send, checked
 
@@ -28,6 +30,7 @@ pub mod clock;
 pub mod election;
 pub mod envelope;
 mod event;
+pub mod guard;
 pub mod host_cache;
 pub mod identity;
 pub mod lease;
@@ -37,6 +40,7 @@ pub mod meter;
 pub mod network;
 pub mod offenders;
 mod peer_id;
+pub mod reachability;
 pub mod replay;
 pub mod routing;
 pub mod topology;
@@ -50,6 +54,7 @@ use serde::{Deserialize, Serialize};
 
 pub use event::{Event, MessageId, Replier, Reply, Verdict, reply_channel};
 pub use peer_id::PeerId;
+pub use reachability::Reachability;
 
 /// What a peer does for the overlay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -170,6 +175,18 @@ pub struct Statistics {
     pub socket_bytes_sent: u64,
     /// Bytes that came in over sockets, encryption included; QUIC's headers are estimated.
     pub socket_bytes_received: u64,
+    /// Whether others can connect to this peer.
+    pub reachability: Reachability,
+    /// Connections to others that lead straight there, now.
+    pub direct_connections: u64,
+    /// Connections to others that lead through a relay, now.
+    pub relayed_connections: u64,
+    /// Connections through a relay that have become direct ones, so far.
+    pub upgraded_connections: u64,
+    /// Relays at which this peer has a place, now.
+    pub relays: u64,
+    /// Connections between others that lead through this peer, now.
+    pub circuits_carried: u64,
 }
 
 /// A network of peers, as the crawler sees it.

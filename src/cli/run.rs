@@ -15,7 +15,7 @@ use peercrawl::engine::Ending;
 use peercrawl::joining;
 use peercrawl::limits::Limits;
 use peercrawl::resolver::SystemNames;
-use peercrawl_overlay::Overlay;
+use peercrawl_overlay::{Overlay, Statistics};
 
 use super::SettingsArguments;
 use super::data::{DataArguments, tell};
@@ -75,6 +75,7 @@ impl Run {
         let overlay = overlay(&settings, secret, limits.clone(), folder);
         let stop = super::stop_requests()?;
         let names = Arc::new(SystemNames);
+        let network = overlay.clone();
         let engine = super::start(settings.clone(), overlay, names, kept, receipts, limits)?;
         let pausing = engine.pausing().clone();
         let watcher = Watcher::start(&settings, Sources::default(), move |verdict| {
@@ -90,6 +91,7 @@ impl Run {
         let mut progress = Progress::new(None);
         let mut logged = Instant::now();
         let mut ending = None;
+        let mut told = String::new();
         while stop.recv_timeout(PERIOD).is_err() {
             let snapshot = engine.snapshot();
             if is_terminal {
@@ -102,6 +104,11 @@ impl Run {
                     snapshot.queued_urls,
                     snapshot.report.errors_in_all()
                 );
+            }
+            let now = standing(&network.statistics());
+            if !is_terminal && now != told {
+                tracing::info!("{now}");
+                told = now;
             }
             if ending.is_none() {
                 ending = engine.wait(Duration::ZERO);
@@ -121,6 +128,19 @@ impl Run {
         print!("{}", summary(&engine.shutdown()));
         Ok(ExitCode::SUCCESS)
     }
+}
+
+/// How this peer is connected, in a line that scripts can read.
+fn standing(network: &Statistics) -> String {
+    format!(
+        "reachability={} direct={} relayed={} upgraded={} relays={} carried={}",
+        network.reachability.name(),
+        network.direct_connections,
+        network.relayed_connections,
+        network.upgraded_connections,
+        network.relays,
+        network.circuits_carried
+    )
 }
 
 /// The overlay of the settings; alone if it cannot start, which is no reason not to crawl.

@@ -397,6 +397,14 @@ settings! {
         allow_supernode: bool = true, Any("");
         /// Connections to other peers at most.
         max_connections: u32 = 200, Between(1, 10_000);
+        /// Peers behind routers that may be reached through this one.
+        relay_slots: u32 = 64, Between(0, 10_000);
+        /// Connections between others that may lead through this peer at once.
+        relay_circuits: u32 = 128, Between(0, 10_000);
+        /// MiB that one of them may carry before it has to be made anew.
+        relay_circuit_mib: u64 = 128, Between(1, 1 << 20);
+        /// Minutes that one of them may last before it has to be made anew.
+        relay_circuit_minutes: u32 = 60, Between(1, 10_080);
     }
 
     /// Who is responsible for which part of the web.

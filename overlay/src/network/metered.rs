@@ -3,6 +3,9 @@
 //! A TCP socket is wrapped below Noise: what is counted there is what the system moves.
 //! The QUIC socket is the library's own, so its streams are wrapped instead, and each
 //! byte of theirs costs a little more, for headers and acknowledgements.
+//!
+//! A TCP socket that takes nothing for a while is given up: its other end does not read,
+//! and closing such a connection would wait for it forever.
 
 use std::future::Future;
 use std::io;
@@ -25,6 +28,9 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 /// One byte in so many of a QUIC stream is added for what surrounds it: a datagram of
 /// 1,200 bytes carries some 40 of its own, and every other one is acknowledged.
 const QUIC_OVERHEAD: usize = 20;
+
+/// A socket that takes no byte for so long has nobody at its other end who reads.
+const STALLED: Duration = Duration::from_secs(20);
 
 /// Counts bytes, and knows whom to ask.
 #[derive(Clone)]
@@ -129,6 +135,10 @@ pub struct Metered<S> {
     reading: Option<Pin<Box<Sleep>>>,
     /// While writing waits for its turn.
     writing: Option<Pin<Box<Sleep>>>,
+    /// Whether it is given up when it takes nothing.
+    is_socket: bool,
+    /// While it takes nothing: when it is given up.
+    stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Metered<S> {
@@ -139,7 +149,27 @@ impl<S> Metered<S> {
             gauge,
             reading: None,
             writing: None,
+            is_socket: false,
+            stalled: None,
         }
+    }
+
+    /// Wraps a socket, which is given up when it takes nothing.
+    pub fn of_socket(stream: S, gauge: Gauge) -> Self {
+        Self {
+            is_socket: true,
+            ..Self::new(stream, gauge)
+        }
+    }
+
+    /// Whether the time of a socket that takes nothing is up.
+    fn poll_stalled(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        if !self.is_socket {
+            return Poll::Pending;
+        }
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(STALLED)));
+        ready!(stalled.as_mut().poll(cx));
+        Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, "nobody reads"))
     }
 }
 
@@ -182,7 +212,13 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
         let grant = ready!(asked);
         let written = Pin::new(&mut me.stream).poll_write(cx, &bytes[..grant.bytes]);
         me.gauge.settle(Direction::Up, grant, moved(&written));
-        written
+        match written {
+            Poll::Pending => me.poll_stalled(cx).map(Err),
+            written => {
+                me.stalled = None;
+                written
+            }
+        }
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -6,7 +6,8 @@
 //! others goes through the task's checks into one bounded channel of events.
 //!
 //! - `options`: what must be known before it starts
-//! - `transport`: the libp2p parts; `metered`: their sockets, counted and held back
+//! - `transport`: the libp2p parts; `metered`: their sockets, counted and held back;
+//!   `screening`: what strangers may make them dial
 //! - `contacts`: what is known of each peer from its connections
 //! - `frame`: what two linked peers say to each other
 //! - `node`: the task, with a file for each thing that it does: links, leases and
@@ -23,6 +24,7 @@ mod frame;
 mod metered;
 mod node;
 mod options;
+mod screening;
 mod shared;
 mod traffic_limit;
 mod transport;
@@ -37,7 +39,7 @@ use tokio::sync::mpsc;
 
 pub use crate::topology::Kind;
 use node::{Command, Control, Node};
-pub use options::{Limits, Options, PROTOCOL_VERSION, StartError};
+pub use options::{Limits, Options, PROTOCOL_VERSION, RelayLimits, StartError};
 use shared::{Counters, Shared};
 pub use transport::LONGEST_REQUEST;
 

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::election::Patience;
 use crate::membership::Timing;
@@ -39,6 +40,8 @@ pub struct Options {
     pub offenders: Option<PathBuf>,
     /// How much is too much.
     pub limits: Limits,
+    /// How much this peer does for those that cannot be reached.
+    pub relay: RelayLimits,
     /// Asked before bytes go through a socket, if there is a limit for that.
     pub meter: Option<Arc<dyn Meter>>,
     /// How fast silent members are missed.
@@ -77,6 +80,31 @@ impl Default for Limits {
     }
 }
 
+/// How much a peer that can be reached carries for peers that cannot. All of it goes
+/// through this peer's sockets, so its user's byte limits bind it too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RelayLimits {
+    /// Peers that may have a place here at once; 0 for no relay at all.
+    pub slots: u32,
+    /// Connections through this peer at once.
+    pub circuits: u32,
+    /// Bytes that one of them may carry, both ways together; it is then made anew.
+    pub circuit_bytes: u64,
+    /// How long one of them may last; it is then made anew.
+    pub circuit_duration: Duration,
+}
+
+impl Default for RelayLimits {
+    fn default() -> Self {
+        Self {
+            slots: 64,
+            circuits: 128,
+            circuit_bytes: 128 << 20,
+            circuit_duration: Duration::from_secs(3_600),
+        }
+    }
+}
+
 impl Options {
     /// Options for a peer of a network, with defaults for the rest: it listens on all
     /// interfaces at free ports and knows nobody.
@@ -97,6 +125,7 @@ impl Options {
             host_cache: None,
             offenders: None,
             limits: Limits::default(),
+            relay: RelayLimits::default(),
             meter: None,
             timing: Timing::default(),
             patience: Patience::default(),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::contacts::Contacts;
 use crate::envelope::Errand;
-use crate::{Member, PeerId, Purpose, Refusal, Statistics, Traffic};
+use crate::{Member, PeerId, Purpose, Reachability, Refusal, Statistics, Traffic};
 
 /// Refusals remembered.
 const REFUSALS: usize = 64;
@@ -62,6 +62,23 @@ impl Count {
     }
 }
 
+/// How a peer is connected.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Whether others can connect to it.
+    pub reachability: Reachability,
+    /// Connections that lead straight to others.
+    pub direct: usize,
+    /// Connections through a relay.
+    pub relayed: usize,
+    /// Connections through a relay that have become direct.
+    pub upgraded: u64,
+    /// Relays at which it has a place.
+    pub relays: usize,
+    /// Connections between others that lead through it.
+    pub carried: usize,
+}
+
 /// Counts what goes through.
 #[derive(Default)]
 pub struct Counters {
@@ -71,6 +88,7 @@ pub struct Counters {
     dropped: AtomicU64,
     socket_sent: AtomicU64,
     socket_received: AtomicU64,
+    standing: Mutex<Standing>,
 }
 
 impl Counters {
@@ -103,8 +121,14 @@ impl Counters {
         self.socket_received.fetch_add(bytes as u64, Relaxed);
     }
 
+    /// Replaces how this peer is connected.
+    pub fn set_standing(&self, standing: Standing) {
+        *lock(&self.standing) = standing;
+    }
+
     /// Everything so far.
     pub fn statistics(&self) -> Statistics {
+        let standing = *lock(&self.standing);
         let traffic = |of: Use| self.uses[of as usize].traffic();
         let all = self.uses.each_ref().map(Count::traffic);
         let sum = |part: fn(&Traffic) -> u64| all.iter().map(part).sum();
@@ -121,6 +145,12 @@ impl Counters {
             carried: traffic(Use::Carried),
             socket_bytes_sent: self.socket_sent.load(Relaxed),
             socket_bytes_received: self.socket_received.load(Relaxed),
+            reachability: standing.reachability,
+            direct_connections: standing.direct as u64,
+            relayed_connections: standing.relayed as u64,
+            upgraded_connections: standing.upgraded,
+            relays: standing.relays as u64,
+            circuits_carried: standing.carried as u64,
         }
     }
 }

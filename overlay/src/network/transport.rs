@@ -12,14 +12,15 @@ use libp2p::identity::Keypair;
 use libp2p::swarm::NetworkBehaviour;
 use libp2p::swarm::behaviour::toggle::Toggle;
 use libp2p::{
-    PeerId, Swarm, Transport, allow_block_list, connection_limits, dns, identify, mdns, noise,
-    ping, quic, request_response, swarm, tcp, upnp, yamux,
+    PeerId, Swarm, Transport, allow_block_list, autonat, connection_limits, dcutr, dns, identify,
+    mdns, noise, ping, quic, relay, request_response, swarm, tcp, upnp, yamux,
 };
 
 use super::contacts;
 use super::frame::{FrameCodec, PROTOCOL};
 use super::metered::{Gauge, Metered, MeteredStreams};
 use super::options::Options;
+use super::screening::{DialGuard, Screened};
 use super::shared::Counters;
 use crate::addresses;
 use crate::envelope::OVERHEAD_BYTES;
@@ -37,6 +38,18 @@ const PING: Duration = Duration::from_secs(5);
 const QUIC_WINDOW: u32 = 64 << 10;
 /// Exchanges over one connection at once, both ways together.
 const STREAMS: usize = 128;
+/// Before others are first asked to call back.
+const FIRST_CALL_BACK: Duration = Duration::from_secs(1);
+/// Until their verdict is certain, another one is asked so often.
+const NEXT_CALL_BACK: Duration = Duration::from_secs(2);
+/// The same one is asked again after so long.
+const SAME_CALL_BACK: Duration = Duration::from_secs(30);
+/// A verdict that is certain is tried again after so long.
+const CERTAIN: Duration = Duration::from_secs(900);
+/// Addresses of one peer at which it is called back.
+const CALL_BACKS: usize = 4;
+/// The longest that calling back may take: each address is tried in turn.
+const CALLING_BACK: Duration = Duration::from_secs(60);
 
 /// The gossip mesh: it knows one topic, whatever others subscribe to.
 pub type Mesh = gossipsub::Behaviour<gossipsub::IdentityTransform, WhitelistSubscriptionFilter>;
@@ -46,7 +59,9 @@ pub type Mesh = gossipsub::Behaviour<gossipsub::IdentityTransform, WhitelistSubs
 pub struct Behaviour {
     /// Offenders are not let in.
     pub blocked: allow_block_list::Behaviour<allow_block_list::BlockedPeers>,
-    /// Nor are too many.
+    /// Strangers do not choose where to dial.
+    pub guard: DialGuard,
+    /// Nor are too many let in.
     pub limits: connection_limits::Behaviour,
     /// Broadcasts.
     pub mesh: Mesh,
@@ -60,6 +75,14 @@ pub struct Behaviour {
     pub mdns: Toggle<mdns::tokio::Behaviour>,
     /// Asks the router to let others in; what it grants is announced.
     pub upnp: Toggle<upnp::tokio::Behaviour>,
+    /// Finds out whether others can connect.
+    pub autonat: Screened<autonat::Behaviour>,
+    /// Carries connections of those that cannot be reached.
+    pub relay: Screened<relay::Behaviour>,
+    /// Is reached through others that carry connections.
+    pub relay_client: relay::client::Behaviour,
+    /// Makes such connections direct.
+    pub dcutr: Screened<dcutr::Behaviour>,
 }
 
 /// A swarm that listens nowhere yet. Must be called inside a tokio runtime.
@@ -71,29 +94,38 @@ pub fn swarm(
     counters: &Arc<Counters>,
 ) -> io::Result<Swarm<Behaviour>> {
     let gauge = Gauge::of_sockets(counters.clone(), options.meter.clone());
-    let transport = transport(keypair, &gauge, options.meter.is_some())?;
+    let me = keypair.public().to_peer_id();
+    let (through_relays, relay_client) = relay::client::new(me);
+    let transport = transport(keypair, &gauge, options.meter.is_some(), through_relays)?;
     let transport = contacts::counted(transport, counters.clone());
-    let behaviour = behaviour(kind, keypair, options, topic)?;
+    let behaviour = behaviour(kind, keypair, options, topic, relay_client)?;
     let config = swarm::Config::with_tokio_executor()
         .with_idle_connection_timeout(IDLE)
         .with_max_negotiating_inbound_streams(STREAMS);
-    let me = keypair.public().to_peer_id();
     Ok(Swarm::new(transport, behaviour, me, config))
 }
 
-/// TCP with Noise and Yamux, and QUIC, to addresses and to names.
+/// TCP with Noise and Yamux, and QUIC, to addresses and to names; and Noise and Yamux
+/// once more through relays. What goes through a relay is metered on the way to it.
 fn transport(
     keypair: &Keypair,
     gauge: &Gauge,
     is_limited: bool,
+    through_relays: relay::client::Transport,
 ) -> io::Result<Boxed<(PeerId, StreamMuxerBox)>> {
     let mut yamux = yamux::Config::default();
     // Each stream may hold unread bytes; the mesh and the like need a few of their own.
     yamux.set_max_num_streams(STREAMS + 64);
+    let relayed = through_relays
+        .upgrade(upgrade::Version::V1Lazy)
+        .authenticate(noise::Config::new(keypair).map_err(io::Error::other)?)
+        .multiplex(yamux.clone())
+        .timeout(CONNECT)
+        .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
     let build = || -> io::Result<_> {
         let (of_tcp, of_quic) = (gauge.clone(), gauge.clone().of_quic());
         let tcp = tcp::tokio::Transport::new(tcp::Config::default().nodelay(true))
-            .map(move |stream, _| Metered::new(stream, of_tcp))
+            .map(move |stream, _| Metered::of_socket(stream, of_tcp))
             .upgrade(upgrade::Version::V1Lazy)
             .authenticate(noise::Config::new(keypair).map_err(io::Error::other)?)
             .multiplex(yamux.clone())
@@ -120,7 +152,8 @@ fn transport(
             dns::ResolverOpts::default(),
         ),
     };
-    Ok(transport.boxed())
+    let both = relayed.or_transport(transport);
+    Ok(both.map(|either, _| either.into_inner()).boxed())
 }
 
 fn behaviour(
@@ -128,6 +161,7 @@ fn behaviour(
     keypair: &Keypair,
     options: &Options,
     topic: &IdentTopic,
+    relay_client: relay::client::Behaviour,
 ) -> io::Result<Behaviour> {
     let me = keypair.public().to_peer_id();
     let limits = options.limits;
@@ -141,6 +175,8 @@ fn behaviour(
         .with_request_timeout(LONGEST_REQUEST)
         .with_max_concurrent_streams(STREAMS);
     let agent = identify::Config::new(PROTOCOL.to_string(), keypair.public())
+        // Where strangers say that they listen is not dialled: their leases are looked at.
+        .with_cache_size(0)
         .with_agent_version(concat!("peercrawl/", env!("CARGO_PKG_VERSION")).into());
     // A leaf must notice within ten seconds that its supernode's machine has gone; in a
     // flat overlay there are more links, and no way depends on one of them.
@@ -157,6 +193,7 @@ fn behaviour(
     };
     Ok(Behaviour {
         blocked: allow_block_list::Behaviour::default(),
+        guard: DialGuard::new(options.allow_private),
         limits: connection_limits::Behaviour::new(connection_limits),
         mesh: mesh(limits.message_bytes, topic)?,
         frames: request_response::Behaviour::with_codec(
@@ -170,7 +207,52 @@ fn behaviour(
         upnp: (options.upnp && listens_beyond_loopback(options))
             .then(upnp::tokio::Behaviour::default)
             .into(),
+        autonat: autonat(me, options.allow_private),
+        relay: relay_server(me, options),
+        relay_client,
+        dcutr: {
+            let allow_private = options.allow_private;
+            Screened::of_seen(dcutr::Behaviour::new(me), move |address| {
+                addresses::may_dial(address, allow_private)
+            })
+        },
     })
+}
+
+/// Asks others to call back where this peer listens, at the address that they see it at.
+/// It needs no more than that: what others say about ports is not even looked at.
+fn autonat(me: PeerId, allow_private: bool) -> Screened<autonat::Behaviour> {
+    let config = autonat::Config {
+        timeout: CALLING_BACK,
+        boot_delay: FIRST_CALL_BACK,
+        retry_interval: NEXT_CALL_BACK,
+        throttle_server_period: SAME_CALL_BACK,
+        refresh_interval: CERTAIN,
+        confidence_max: 2,
+        max_peer_addresses: CALL_BACKS,
+        only_global_ips: !allow_private,
+        ..autonat::Config::default()
+    };
+    Screened::of_seen(autonat::Behaviour::new(me, config), |_| false).by_own_dials()
+}
+
+/// Serves nobody until this peer knows that it can be reached.
+fn relay_server(me: PeerId, options: &Options) -> Screened<relay::Behaviour> {
+    let limits = options.relay;
+    let config = relay::Config {
+        max_reservations: limits.slots as usize,
+        max_circuits: limits.circuits as usize,
+        // As many as a peer of a flat overlay has links, twice.
+        max_circuits_per_peer: 16,
+        max_circuit_duration: limits.circuit_duration,
+        max_circuit_bytes: limits.circuit_bytes,
+        ..relay::Config::default()
+    };
+    let mut relay = relay::Behaviour::new(me, config);
+    relay.set_status(Some(relay::Status::Disable));
+    // Over a relayed connection it serves nobody, and would take fright at being told to
+    // (libp2p-relay 0.22 ends in a panic when its status changes beside one).
+    Screened::of_direct(relay)
 }
 
 /// Whoever listens on this machine alone needs nothing of the router.

@@ -467,6 +467,49 @@ fn many_connections_leave_room_for_friends() {
     });
 }
 
+/// It joins by the rules and from then on leaves everything in its socket. It answers no
+/// ping either: it never said that it would.
+#[test]
+fn a_reader_that_never_reads() {
+    let victim = start(Kind::Flat, options(1, &[])).unwrap();
+    let friend = start(Kind::Flat, options(2, &victim.listening())).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let mut attacker = Attacker::new(66, &victim);
+    runtime.block_on(attacker.join());
+    let id = attacker.sealer.author();
+    eventually("it is a member", || victim.members().len() == 3);
+    let connections = || victim.statistics().direct_connections;
+    eventually("both are connected", || connections() >= 2);
+    // From here on nobody drives the runtime, so nobody reads.
+    let message: Arc<[u8]> = vec![1; 256 << 10].into();
+    let mut taken = 0u64;
+    while victim.send(id, Purpose::Urls, message.clone()).is_ok() {
+        taken += 1;
+        assert!(taken <= 64, "what waits for one peer is bounded");
+    }
+    eventually("its connection is closed", || {
+        // There is always more for it.
+        let _busy = victim.send(id, Purpose::Urls, message.clone());
+        connections() == 1
+    });
+    eventually("what waited for it is given up", || {
+        victim.statistics().messages_dropped >= taken
+    });
+    friend
+        .send(victim.me(), Purpose::Urls, Arc::new([5]))
+        .unwrap();
+    eventually("friends still talk", || {
+        let events = victim.events();
+        let is_friends = |from| from == friend.me();
+        events.try_iter().any(|event| {
+            matches!(event, peercrawl_overlay::Event::Message { from, .. } if is_friends(from))
+        })
+    });
+}
+
 fn identity_of(number: u8) -> PeerId {
     identity::peer_of(&identity::keypair([number; 32]).unwrap()).unwrap()
 }

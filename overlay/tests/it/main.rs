@@ -5,7 +5,10 @@
 #![allow(clippy::unwrap_used)]
 
 mod conformance;
+#[cfg(target_os = "linux")]
+mod crowd;
 mod fleet;
 mod hostile;
 mod metering;
 mod network;
+mod reaching;

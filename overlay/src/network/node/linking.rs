@@ -4,7 +4,6 @@
 //! members must agree on. A peer that differs is told why and not dialled for a while;
 //! one that says nothing is closed.
 
-use std::net::IpAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
 use libp2p::core::ConnectedPoint;
@@ -43,8 +42,6 @@ const MEND_MS: u64 = 60_000;
 /// A connected peer that is not admitted yet.
 pub struct Visitor {
     since_ms: u64,
-    /// Where it calls from.
-    ip: Option<IpAddr>,
 }
 
 /// Why a peer with such a hello is refused.
@@ -88,7 +85,8 @@ impl Node {
         if let Some(address) = self.dialled.remove(&connection) {
             self.address_back_off.succeeded(&address);
         }
-        self.dial_backs.remove(&connection);
+        let is_own = self.was_own_dial(connection);
+        self.note_connection(libp2p_peer, connection, endpoint, is_own);
         let Some(peer) = identity::from_libp2p(&libp2p_peer) else {
             // Only Ed25519 keys name peers here.
             let _gone = self.swarm.disconnect_peer_id(libp2p_peer);
@@ -97,16 +95,18 @@ impl Node {
         self.probed.remove(&peer);
         let address = endpoint.get_remote_address();
         self.shared.counters.contacts.reached(peer, address);
-        match endpoint {
-            ConnectedPoint::Listener { .. } => self.has_inbound = true,
-            ConnectedPoint::Dialer { address, .. } => self.note_host(libp2p_peer, address),
+        // What a relay or a punched hole leads to is gone tomorrow.
+        if let ConnectedPoint::Dialer { address, .. } = endpoint
+            && is_own
+            && !endpoint.is_relayed()
+        {
+            self.note_host(libp2p_peer, address);
         }
         if self.links.contains(&peer) {
             return;
         }
         let since_ms = self.now_ms();
-        let ip = addresses::ip(endpoint.get_remote_address());
-        let visitor = Visitor { since_ms, ip };
+        let visitor = Visitor { since_ms };
         self.visitors.entry(libp2p_peer).or_insert(visitor);
         if endpoint.is_dialer() {
             self.say_hello(libp2p_peer);
@@ -135,8 +135,8 @@ impl Node {
             return;
         }
         self.links.retain(|&link| link != peer);
-        let (since_ms, ip) = (self.now_ms(), None);
-        let visitor = Visitor { since_ms, ip };
+        let since_ms = self.now_ms();
+        let visitor = Visitor { since_ms };
         self.visitors.entry(libp2p_peer).or_insert(visitor);
         self.say_hello(libp2p_peer);
         self.update_lease();
@@ -167,10 +167,6 @@ impl Node {
             return;
         }
         let known = self.first_records();
-        let ip = self
-            .visitors
-            .get(&libp2p_peer)
-            .and_then(|visitor| visitor.ip);
         self.take_records(peer, records);
         let is_leaf_here = is_leaf && self.role() == Role::Supernode;
         let has_room = !is_leaf_here || self.has_room_for(peer);
@@ -183,9 +179,6 @@ impl Node {
         );
         if has_room {
             self.admit(peer);
-        }
-        if let Some(ip) = ip.filter(|_| has_room && is_leaf_here) {
-            self.dial_back(peer, libp2p_peer, ip);
         }
     }
 
@@ -231,7 +224,7 @@ impl Node {
     }
 
     /// Closes all connections to a peer and leaves it alone for a while.
-    fn part(&mut self, peer: PeerId, rest_ms: u64) {
+    pub(super) fn part(&mut self, peer: PeerId, rest_ms: u64) {
         let until_ms = self.now_ms() + rest_ms;
         self.peer_back_off.rest(peer, until_ms);
         if let Some(peer) = identity::to_libp2p(peer) {
@@ -288,14 +281,22 @@ impl Node {
         if let Some(address) = self.dialled.remove(&connection) {
             self.address_back_off.failed(address, now_ms, jitter);
         }
-        if self.dial_backs.remove(&connection)
-            || matches!(error, DialError::DialPeerConditionFalse(_))
-        {
+        let is_own = self.was_own_dial(connection);
+        if matches!(error, DialError::DialPeerConditionFalse(_)) {
             return;
         }
         let Some(peer) = libp2p_peer.and_then(|peer| identity::from_libp2p(&peer)) else {
             return;
         };
+        if !is_own {
+            // What a part of the swarm has dialled for others says nothing about a member;
+            // but it may have stood in the way of a probe.
+            if self.probed.contains(&peer) && !self.dial(peer) {
+                self.probed.remove(&peer);
+                self.accuse(peer);
+            }
+            return;
+        }
         tracing::debug!("cannot reach {peer}: {error}");
         self.peer_back_off.failed(peer, now_ms, jitter);
         if self.probed.remove(&peer) {
@@ -317,7 +318,7 @@ impl Node {
             .condition(PeerCondition::DisconnectedAndNotDialing)
             .addresses(addresses)
             .build();
-        match self.swarm.dial(options) {
+        match self.call(options) {
             Ok(()) | Err(DialError::DialPeerConditionFalse(_)) => true,
             Err(error) => {
                 tracing::debug!("cannot dial {peer}: {error}");
@@ -328,38 +329,26 @@ impl Node {
         }
     }
 
-    fn addresses_of(&self, peer: PeerId) -> Vec<Multiaddr> {
+    pub(super) fn addresses_of(&self, peer: PeerId) -> Vec<Multiaddr> {
         let Some(lease) = self.membership.lease(peer) else {
             return Vec::new();
         };
+        let Some(libp2p_peer) = identity::to_libp2p(peer) else {
+            return Vec::new();
+        };
         let parse = |bytes: &Vec<u8>| Multiaddr::try_from(bytes.clone()).ok();
-        let may_dial =
-            |address: &Multiaddr| addresses::may_dial(address, self.options.allow_private);
+        let me = *self.swarm.local_peer_id();
+        let may_use = |address: &Multiaddr| {
+            // Through oneself there is no way.
+            addresses::circuit(address).is_none_or(|(relay, _)| relay != me)
+                && addresses::may_use(address, libp2p_peer, self.options.allow_private)
+        };
         lease
             .addresses
             .iter()
             .filter_map(parse)
-            .filter(may_dial)
+            .filter(may_use)
             .collect()
-    }
-
-    /// Shows a leaf whether others can reach it, so that it knows whether it could be a
-    /// supernode. Only where it calls from: nobody is made to knock at strangers' doors.
-    fn dial_back(&mut self, peer: PeerId, libp2p_peer: Libp2pPeerId, ip: IpAddr) {
-        let mut addresses = self.addresses_of(peer);
-        addresses.retain(|address| addresses::ip(address) == Some(ip));
-        if addresses.is_empty() {
-            return;
-        }
-        let options = DialOpts::peer_id(libp2p_peer)
-            .condition(PeerCondition::Always)
-            .addresses(addresses)
-            .allocate_new_port()
-            .build();
-        let connection = options.connection_id();
-        if self.swarm.dial(options).is_ok() {
-            self.dial_backs.insert(connection);
-        }
     }
 
     /// Somebody on the local network.
@@ -391,10 +380,12 @@ impl Node {
     }
 
     fn dial_address(&mut self, address: Multiaddr) {
-        let peer = address.iter().find_map(|part| match part {
+        // The last name is its peer's; there is another before it if it leads through a relay.
+        let names = address.iter().filter_map(|part| match part {
             Protocol::P2p(peer) => Some(peer),
             _ => None,
         });
+        let peer = names.last();
         let is_connected = peer.is_some_and(|peer| self.swarm.is_connected(&peer));
         let is_dialled = self.dialled.values().any(|other| *other == address);
         if is_connected || is_dialled || peer == Some(*self.swarm.local_peer_id()) {
@@ -408,7 +399,7 @@ impl Node {
             None => DialOpts::unknown_peer_id().address(address.clone()).build(),
         };
         let connection = options.connection_id();
-        if self.swarm.dial(options).is_ok() {
+        if self.call(options).is_ok() {
             self.dialled.insert(connection, address);
         } else {
             let (now_ms, jitter) = (self.now_ms(), self.jitter());

@@ -7,6 +7,7 @@
 //! - [`starting`]: everything before the first event
 //! - [`keeping`]: what is kept on disk from run to run
 //! - [`linking`]: connections become links after a handshake; links are made and given up
+//! - [`reaching`]: whether others can reach this peer; relays and hole punching
 //! - [`records`]: leases and suspicions, and how they spread
 //! - [`packets`]: messages to one peer, hop by hop; [`sending`]: each hop's turn
 //! - [`answers`]: where they arrive, and how a question gets its answer
@@ -17,6 +18,7 @@ mod gossip;
 mod keeping;
 mod linking;
 mod packets;
+mod reaching;
 mod records;
 mod sending;
 mod starting;
@@ -28,9 +30,10 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use libp2p::gossipsub::IdentTopic;
+use libp2p::multiaddr::Protocol;
 use libp2p::request_response::{self, OutboundRequestId};
 use libp2p::swarm::{ConnectionId, SwarmEvent};
-use libp2p::{Multiaddr, PeerId as Libp2pPeerId, Swarm, mdns, ping, upnp};
+use libp2p::{Multiaddr, PeerId as Libp2pPeerId, Swarm, identify, mdns, ping, upnp};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -56,6 +59,7 @@ use answers::Question;
 use gossip::Pending;
 use linking::Visitor;
 use packets::{Outbound, Waiting};
+use reaching::Reach;
 use sending::Lane;
 
 /// How often the state machines are told the time.
@@ -144,9 +148,7 @@ pub struct Node {
     unwanted: BTreeMap<PeerId, u64>,
     /// Members whose connection broke, and that are dialled to see whether they live.
     probed: BTreeSet<PeerId>,
-    /// Dials that only show their receiver whether it can be reached.
-    dial_backs: BTreeSet<ConnectionId>,
-    has_inbound: bool,
+    reach: Reach,
     bootstrap: Vec<Multiaddr>,
     hosts: HostCache,
     peer_back_off: BackOff<PeerId>,
@@ -235,15 +237,27 @@ impl Node {
             } => self.on_connected(peer_id, connection_id, &endpoint),
             SwarmEvent::ConnectionClosed {
                 peer_id,
-                num_established: 0,
+                connection_id,
+                num_established,
                 ..
-            } => self.on_disconnected(peer_id),
+            } => {
+                self.forget_connection(peer_id, connection_id, num_established == 0);
+                if num_established == 0 {
+                    self.on_disconnected(peer_id);
+                }
+            }
             SwarmEvent::OutgoingConnectionError {
                 peer_id,
                 connection_id,
                 error,
             } => self.on_dial_failed(peer_id, connection_id, &error),
-            SwarmEvent::NewListenAddr { .. } | SwarmEvent::ExpiredListenAddr { .. } => {
+            SwarmEvent::NewListenAddr { listener_id, .. } => {
+                self.on_listening(listener_id);
+                self.show_listening();
+            }
+            SwarmEvent::ExpiredListenAddr { .. } => self.show_listening(),
+            SwarmEvent::ListenerClosed { listener_id, .. } => {
+                self.on_listener_closed(listener_id);
                 self.show_listening();
             }
             SwarmEvent::NewExternalAddrCandidate { address } => self.on_observed(address),
@@ -276,6 +290,12 @@ impl Node {
                 tracing::info!("the router lets others in at {external_addr}");
                 self.update_lease();
             }
+            BehaviourEvent::Identify(identify::Event::Received { peer_id, info, .. }) => {
+                self.on_identified(peer_id, &info);
+            }
+            BehaviourEvent::Autonat(event) => self.on_autonat(&event),
+            BehaviourEvent::Relay(event) => self.on_relay(&event),
+            BehaviourEvent::Dcutr(event) => self.on_hole_punched(event),
             _ => {}
         }
     }
@@ -320,6 +340,7 @@ impl Node {
 
     /// Tells the state machines the time.
     fn tick(&mut self) {
+        self.tick_reach();
         self.tick_records();
         self.elect();
         self.update_lease();
@@ -400,8 +421,12 @@ impl Node {
 
     fn show_listening(&mut self) {
         let me = *self.swarm.local_peer_id();
-        let addresses = self.swarm.listeners().map(|a| format!("{a}/p2p/{me}"));
-        self.shared.set_listening(addresses.collect());
+        let named = |address: &Multiaddr| match address.iter().last() {
+            Some(Protocol::P2p(peer)) if peer == me => address.to_string(),
+            _ => format!("{address}/p2p/{me}"),
+        };
+        self.shared
+            .set_listening(self.swarm.listeners().map(named).collect());
     }
 
     fn count_sent(&mut self, of: Use, copies: usize, bytes: usize) {

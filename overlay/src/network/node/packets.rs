@@ -356,7 +356,7 @@ impl Node {
         match self.outbound.remove(&request) {
             Some(Outbound::Hello) => self.on_welcome(peer, response),
             Some(Outbound::Packet { origin, bytes }) => {
-                self.packet_done(peer, bytes);
+                self.packet_done(peer, bytes, response.is_some());
                 self.on_packet_response(origin, response);
             }
             Some(Outbound::Records { .. }) | None => {}
@@ -433,6 +433,7 @@ impl Node {
             self.lose(waiting.packet.origin);
         }
         self.tick_questions();
+        self.tick_lanes();
     }
 
     pub(super) fn ask(&mut self, peer: Libp2pPeerId, request: Request, outbound: Outbound) {

@@ -17,7 +17,7 @@ use crate::lease::{FACTS_BYTES, Lease, MOST_ADDRESSES, Suspicion};
 use crate::membership::News;
 use crate::offenders::Offence;
 use crate::topology::{self, Kind};
-use crate::{PeerId, Role, addresses, identity};
+use crate::{PeerId, Role, identity};
 
 /// Bytes of records in one frame.
 const FRAME_BYTES: usize = 256 << 10;
@@ -29,7 +29,7 @@ const EXCHANGE_MS: u64 = 60_000;
 const SUSPICION_LIFE_MS: u64 = 60_000;
 /// How many renewals a lease outlives.
 const LEASE_RENEWALS: u64 = 10;
-/// A supernode needs this much of an upload limit, if there is one.
+/// A supernode or a relay needs this much of an upload limit, if there is one.
 const SUPERNODE_BYTES_PER_SEC: u64 = 64 << 10;
 /// Records that may wait for the leaves.
 const MOST_FOR_LEAVES: usize = 10_000;
@@ -74,14 +74,19 @@ impl Node {
     }
 
     fn ability(&self) -> Ability {
-        let limit = self.options.limits.upload_bytes_per_sec;
         Ability {
             is_allowed: self.options.allow_supernode,
-            is_reachable: self.has_inbound,
-            has_capacity: limit.is_none_or(|limit| limit >= SUPERNODE_BYTES_PER_SEC),
+            is_reachable: self.is_reachable(),
+            has_capacity: self.has_capacity(),
             uptime_ms: self.now_ms(),
             is_joining: self.is_joining(),
         }
+    }
+
+    /// Whether there are bytes to spare for others.
+    pub(super) fn has_capacity(&self) -> bool {
+        let limit = self.options.limits.upload_bytes_per_sec;
+        limit.is_none_or(|limit| limit >= SUPERNODE_BYTES_PER_SEC)
     }
 
     /// Signs and spreads this peer's lease if it says something new, or is due.
@@ -105,11 +110,14 @@ impl Node {
             // In fours, so that not every leaf that comes or goes makes a new lease.
             leaves: (self.leaves().count().min(255) as u8) & !3,
             is_farewell: false,
-            addresses: self.announced(),
+            addresses: {
+                let announced = self.announced().into_iter().take(MOST_ADDRESSES);
+                announced.map(|address| address.to_vec()).collect()
+            },
             via: topology::via(
                 self.kind,
                 self.role(),
-                self.has_inbound,
+                self.is_reachable(),
                 &self.links,
                 &self.membership,
             ),
@@ -121,19 +129,6 @@ impl Node {
             tracing::error!("{} bytes of facts are too many to announce", facts.len());
         }
         lease
-    }
-
-    /// Where this peer says that it is: where it listens and where others see it. Its
-    /// loopback addresses are of use only if it has no others.
-    fn announced(&self) -> Vec<Vec<u8>> {
-        let all = self.swarm.listeners().chain(&self.observed);
-        let all = all.chain(self.swarm.external_addresses());
-        let is_loopback = |address| addresses::ip(address).is_some_and(|ip| ip.is_loopback());
-        let (loopback, others): (Vec<_>, Vec<_>) = all.partition(|address| is_loopback(address));
-        let chosen = if others.is_empty() { loopback } else { others };
-        let mut bytes: Vec<_> = chosen.into_iter().map(|address| address.to_vec()).collect();
-        bytes.truncate(MOST_ADDRESSES);
-        bytes
     }
 
     fn renew(&mut self, lease: Lease, is_farewell: bool) -> Option<Arc<[u8]>> {

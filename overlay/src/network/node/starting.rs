@@ -21,6 +21,7 @@ use super::super::shared::Shared;
 use super::super::traffic_limit::TrafficLimit;
 use super::super::transport;
 use super::keeping::{self, SAVE_MS};
+use super::reaching::Reach;
 use super::{Control, Node};
 use crate::back_off::BackOff;
 use crate::clock::Clock;
@@ -93,8 +94,7 @@ impl Node {
             visitors: HashMap::new(),
             unwanted: BTreeMap::new(),
             probed: BTreeSet::new(),
-            dial_backs: BTreeSet::new(),
-            has_inbound: false,
+            reach: Reach::default(),
             bootstrap,
             hosts,
             peer_back_off: BackOff::default(),

@@ -1,9 +1,10 @@
 //! The address guard: which addresses a volunteer's computer may be made to visit.
 //!
-//! A URL that a stranger sends may aim at the volunteer's own router. So the guard
-//! looks at the address itself, after the name was resolved and at the moment of
-//! connecting, on every hop. It refuses everything that is not plainly the public
-//! internet, in all the forms in which such an address can be wrapped.
+//! What a stranger sends, a URL or the address of a peer, may aim at the volunteer's own
+//! router. So the guard looks at the address itself, after the name was resolved and at
+//! the moment of connecting, on every hop. It refuses everything that is not plainly the
+//! public internet, in all the forms in which such an address can be wrapped. The overlay
+//! and the crawler use this one table.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
