@@ -12,6 +12,9 @@ use crate::preprocessor::Preprocessor;
 
 /// A newcomer waits so long for the welcomes of those whom it meets.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// And so long at least: others may join at the same moment, and the news of them takes
+/// a while.
+const SETTLING: Duration = Duration::from_secs(1);
 /// The most that one record may come to.
 const MOST_BYTES: usize = 64 << 20;
 /// Records under way from one peer.
@@ -49,6 +52,8 @@ struct State {
     welcomed: HashSet<PeerId>,
     /// Until when.
     until: Option<Instant>,
+    /// Whether this peer has only just met the first of them.
+    is_settling: bool,
     transfers: HashMap<PeerId, HashMap<u64, Transfer>>,
 }
 
@@ -56,6 +61,12 @@ struct State {
 struct Transfer {
     parts: u32,
     bytes: Vec<u8>,
+}
+
+impl State {
+    fn is_waiting(&self) -> bool {
+        self.is_joining || self.is_settling || !self.awaited.is_empty()
+    }
 }
 
 impl Arrivals {
@@ -77,30 +88,33 @@ impl Arrivals {
     }
 
     fn hold(&self, state: &State) {
-        self.jobs
-            .set_held(state.is_joining || !state.awaited.is_empty());
+        self.jobs.set_held(state.is_waiting());
     }
 
     /// Looks at the members of an overlay. To be called before ownership follows them: a
     /// site that becomes ours by it may still be fetched from by another peer.
     pub fn look_around(&self, overlay: &dyn Overlay) {
         let me = overlay.me();
+        // Locked before it looks: whoever looked earlier must not come later, or members
+        // seem to go and to come back, and their welcomes are forgotten.
+        let mut state = self.state.lock();
         let members = overlay.members();
         let others = members.iter().map(|member| member.id);
         let others = others.filter(|&id| id != me).collect();
-        self.meet(&others, Instant::now());
+        self.meet(&mut state, &others, Instant::now());
     }
 
     /// These are the other members now. Whoever was alone until now is a newcomer, and
     /// awaits the welcomes of those whom it meets in the next while.
-    pub fn meet(&self, others: &HashSet<PeerId>, now: Instant) {
-        let mut state = self.state.lock();
+    fn meet(&self, state: &mut State, others: &HashSet<PeerId>, now: Instant) {
         let State { met, welcomed, .. } = &mut *state;
         // Whoever has gone and comes back welcomes anew.
         welcomed.retain(|peer| others.contains(peer) || !met.contains(peer));
         if state.met.is_empty() && !others.is_empty() {
             state.until = Some(now + PATIENCE);
         }
+        let settled = |until| now + PATIENCE >= until + SETTLING;
+        state.is_settling = !others.is_empty() && !state.until.is_none_or(settled);
         if state.until.is_some_and(|until| now < until) {
             let is_awaited = |peer: &&PeerId| !state.welcomed.contains(peer);
             let new = others.difference(&state.met).filter(is_awaited);
@@ -112,13 +126,12 @@ impl Arrivals {
         state.awaited.retain(|peer| others.contains(peer));
         state.transfers.retain(|peer, _| others.contains(peer));
         state.met = others.clone();
-        self.hold(&state);
+        self.hold(state);
     }
 
     /// Whether the network or a welcome is awaited.
     pub fn is_waiting(&self) -> bool {
-        let state = self.state.lock();
-        state.is_joining || !state.awaited.is_empty()
+        self.state.lock().is_waiting()
     }
 
     /// A peer has sent all that is ours.
@@ -189,18 +202,25 @@ mod tests {
         Arrivals::new(jobs, Arc::new(preprocessor))
     }
 
+    fn meet(arrivals: &Arrivals, others: &[PeerId], now: Instant) {
+        let others = others.iter().copied().collect();
+        arrivals.meet(&mut arrivals.state.lock(), &others, now);
+    }
+
     #[test]
     fn a_newcomer_waits_for_welcomes_but_not_for_long() {
         let (arrivals, now) = (arrivals(), Instant::now());
-        arrivals.meet(&[A, B].into(), now);
+        meet(&arrivals, &[A, B], now);
         arrivals.welcomed_by(A);
         assert!(arrivals.is_waiting());
         arrivals.welcomed_by(B);
+        assert!(arrivals.is_waiting(), "others may join at this moment");
+        meet(&arrivals, &[A, B], now + SETTLING);
         assert!(!arrivals.is_waiting());
-        arrivals.meet(&[].into(), now);
-        arrivals.meet(&[A].into(), now);
+        meet(&arrivals, &[], now + SETTLING);
+        meet(&arrivals, &[A], now + SETTLING);
         assert!(arrivals.is_waiting(), "it was alone in between");
-        arrivals.meet(&[A].into(), now + PATIENCE);
+        meet(&arrivals, &[A], now + SETTLING + PATIENCE);
         assert!(!arrivals.is_waiting());
     }
 
@@ -209,10 +229,11 @@ mod tests {
         let (arrivals, now) = (arrivals(), Instant::now());
         arrivals.set_joining(true);
         assert!(arrivals.is_waiting());
-        arrivals.meet(&[A].into(), now);
+        meet(&arrivals, &[A], now);
         arrivals.set_joining(false);
         assert!(arrivals.is_waiting(), "for a welcome now");
         arrivals.welcomed_by(A);
+        meet(&arrivals, &[A], now + SETTLING);
         assert!(!arrivals.is_waiting());
     }
 
@@ -222,10 +243,11 @@ mod tests {
     fn a_welcome_counts_that_comes_before_its_sender_is_met() {
         let (arrivals, now) = (arrivals(), Instant::now());
         arrivals.welcomed_by(A);
-        arrivals.meet(&[A].into(), now);
+        meet(&arrivals, &[A], now);
+        meet(&arrivals, &[A], now + SETTLING);
         assert!(!arrivals.is_waiting());
         arrivals.welcomed_by(B);
-        arrivals.meet(&[A, B].into(), now);
+        meet(&arrivals, &[A, B], now + SETTLING);
         assert!(!arrivals.is_waiting());
     }
 }

@@ -3,7 +3,7 @@
 //! When a peer joins, some sites of the others become its own. Each of the others
 //! freezes those (no fetch is under way on a frozen site), sends them as records, and
 //! says [`Welcome`](crate::message::Message::Welcome) when nothing is left to send. The
-//! newcomer fetches nothing until everybody whom it met on joining has welcomed it, or
+//! newcomer fetches nothing for a second, and until everybody whom it met has welcomed it, or
 //! until its patience ends. So no host is ever visited by two peers at once, and no
 //! page is fetched twice: what the newcomer was handed on meanwhile is united with the
 //! records that arrive.

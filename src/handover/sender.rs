@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, after, never, select};
 use peercrawl_overlay::{Overlay, PeerId, Purpose};
@@ -88,9 +88,18 @@ impl HandoverSender {
             .map(|m| m.id)
             .filter(|&id| id != me)
             .collect();
-        self.arrivals.meet(&others, Instant::now());
+        self.arrivals.look_around(&*self.overlay);
         self.arrivals.set_joining(is_joining);
-        memory.welcomed.retain(|peer| others.contains(peer));
+        // Somebody who is there may not have said yet that it takes a part: what becomes
+        // its own when it does has not been sent. Only owners are welcomed.
+        let ownership = self.view.current();
+        let owners: HashSet<_> = ownership
+            .members()
+            .iter()
+            .filter(|member| member.capacity > 0 && others.contains(&member.id))
+            .map(|member| member.id)
+            .collect();
+        memory.welcomed.retain(|peer| owners.contains(peer));
         memory.told.retain(|(peer, _)| others.contains(peer));
 
         self.freeze_foreign(memory);
@@ -111,13 +120,13 @@ impl HandoverSender {
                 Owner::Nobody => memory.frozen.push(frozen),
             }
         }
-        for &peer in others.difference(&memory.welcomed.clone()) {
+        for &peer in owners.difference(&memory.welcomed.clone()) {
             if !missed.contains(&peer) && self.ask(peer, &Message::Welcome) {
                 memory.welcomed.insert(peer);
             }
         }
         let is_waiting = self.arrivals.is_waiting();
-        memory.frozen.is_empty() && memory.welcomed.len() == others.len() && !is_waiting
+        memory.frozen.is_empty() && memory.welcomed.len() == owners.len() && !is_waiting
     }
 
     /// Takes out every site that is another peer's by now.
