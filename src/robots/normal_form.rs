@@ -60,6 +60,9 @@ pub(super) fn spell_pattern(pattern: &[u8], out: &mut String) {
         Some(rest) => (rest, "$"),
         None => (pattern, ""),
     };
+    // At once: a pattern may be the whole file, and every octet of it become three.
+    let spelled = |&octet: &u8| if is_raw(octet) { 1 } else { 3 };
+    out.reserve(pattern.iter().map(spelled).sum::<usize>() + anchor.len());
     let mut rest = pattern;
     let mut in_query = false;
     while let Some(&byte) = rest.first() {
