@@ -3,10 +3,14 @@
 //! When a peer joins, some sites of the others become its own. Each of the others
 //! freezes those (no fetch is under way on a frozen site), sends them as records, and
 //! says [`Welcome`](crate::message::Message::Welcome) when nothing is left to send. The
-//! newcomer fetches nothing for a second, and until everybody whom it met has welcomed it, or
-//! until its patience ends. So no host is ever visited by two peers at once, and no
-//! page is fetched twice: what the newcomer was handed on meanwhile is united with the
-//! records that arrive.
+//! newcomer fetches nothing for a second, and until everybody whom it met has welcomed
+//! it, or until its patience ends. So no host is visited by two peers at once when a peer
+//! joins, and no page is fetched twice: what the newcomer was handed on meanwhile is
+//! united with the records that arrive.
+//!
+//! A peer whose part grows while it is there (it resumes after a pause, or its capacity
+//! rises) moves its sites in the same way, but does not wait: for a moment, the peer that
+//! has a host and the one that gets it may both visit it.
 //!
 //! - [`sender`]: the thread that moves sites to their owners, and welcomes
 //! - [`arrivals`]: the records that come in, part by part, and the wait for welcomes
