@@ -6,6 +6,7 @@
 //! and an archive that they call damaged helps nobody.
 
 use std::fmt;
+use std::io::Write as _;
 use std::net::IpAddr;
 
 use libdeflater::{CompressionLvl, Compressor};
@@ -127,15 +128,28 @@ impl<'a> Response<'a> {
 
     /// The media type without its parameters.
     pub(super) fn media_type(&self) -> Option<&'a str> {
-        let mut lines = self.bytes[..self.head_bytes].split(|b| *b == b'\n');
-        let value = lines.find_map(|line| {
-            let (name, value) = line.split_at_checked("content-type:".len())?;
-            name.eq_ignore_ascii_case(b"content-type:").then_some(value)
-        })?;
+        let value = self.header("content-type")?;
         let value = value.split(|b| *b == b';').next().unwrap_or_default();
         str::from_utf8(value.trim_ascii())
             .ok()
             .filter(|v| !v.is_empty())
+    }
+
+    /// Whether the server compressed the payload: to do it again would gain nothing.
+    fn is_compressed(&self) -> bool {
+        self.header("content-encoding")
+            .is_some_and(|coding| !coding.eq_ignore_ascii_case(b"identity"))
+    }
+
+    fn header(&self, name: &str) -> Option<&'a [u8]> {
+        let mut lines = self.bytes[..self.head_bytes].split(|b| *b == b'\n');
+        lines.find_map(|line| {
+            let (found, value) = line.split_at_checked(name.len())?;
+            let value = value.strip_prefix(b":")?;
+            found
+                .eq_ignore_ascii_case(name.as_bytes())
+                .then(|| value.trim_ascii())
+        })
     }
 }
 
@@ -208,6 +222,8 @@ impl Prepared {
 /// Builds records; one to each thread, since its buffers are used again.
 pub struct RecordBuilder {
     compressor: Compressor,
+    /// Makes members of what is compressed already, without trying.
+    wrapper: Compressor,
     /// The record before compression.
     plain: Vec<u8>,
 }
@@ -221,8 +237,10 @@ impl Default for RecordBuilder {
 impl RecordBuilder {
     /// With buffers of its own.
     pub fn new() -> Self {
+        let level = |level| CompressionLvl::new(level).unwrap_or_default();
         Self {
-            compressor: Compressor::new(CompressionLvl::new(LEVEL).unwrap_or_default()),
+            compressor: Compressor::new(level(LEVEL)),
+            wrapper: Compressor::new(level(0)),
             plain: Vec::new(),
         }
     }
@@ -261,7 +279,13 @@ impl RecordBuilder {
             (None, None) => {}
         }
         self.field("WARC-Payload-Digest", response.payload_digest);
-        self.end("application/http; msgtype=response", block, &mut prepared);
+        self.end_block("application/http; msgtype=response", block);
+        let packer = if original.is_none() && response.is_compressed() {
+            &mut self.wrapper
+        } else {
+            &mut self.compressor
+        };
+        gzip(packer, &self.plain, &mut prepared.bytes);
         prepared.lines.push(Pending {
             key: sort_key(exchange.url),
             timestamp: timestamp(exchange.at_ms),
@@ -304,9 +328,7 @@ impl RecordBuilder {
         let mut prepared = Prepared::default();
         let mut block = Vec::new();
         for link in links {
-            block.extend(b"outlink: ");
-            block.extend(without_line_breaks(link).as_bytes());
-            block.extend(b"\r\n");
+            add_field(&mut block, "outlink", link);
         }
         self.begin(
             "metadata",
@@ -324,10 +346,7 @@ impl RecordBuilder {
         let mut prepared = Prepared::default();
         let mut block = Vec::new();
         for (field, value) in &settings.info {
-            block.extend(field.as_bytes());
-            block.extend(b": ");
-            block.extend(without_line_breaks(value).as_bytes());
-            block.extend(b"\r\n");
+            add_field(&mut block, field, value);
         }
         let unique = [&settings.unique, name.as_bytes()].concat();
         let id = RecordId::derive(&unique, "warcinfo");
@@ -339,6 +358,8 @@ impl RecordBuilder {
 
     fn begin(&mut self, kind: &str, id: RecordId, date: &str) {
         self.plain.clear();
+        // One huge page must not keep its memory for the life of the thread.
+        self.plain.shrink_to(1 << 20);
         self.plain.extend(b"WARC/1.1\r\n");
         self.field("WARC-Type", kind);
         self.field("WARC-Record-ID", id);
@@ -352,43 +373,44 @@ impl RecordBuilder {
     }
 
     fn field(&mut self, name: &str, value: impl fmt::Display) {
-        let value = value.to_string();
-        self.plain.extend(name.as_bytes());
-        self.plain.extend(b": ");
-        self.plain.extend(without_line_breaks(&value).as_bytes());
-        self.plain.extend(b"\r\n");
+        add_field(&mut self.plain, name, value);
     }
 
     fn end(&mut self, content_type: &str, block: &[u8], prepared: &mut Prepared) {
+        self.end_block(content_type, block);
+        gzip(&mut self.compressor, &self.plain, &mut prepared.bytes);
+    }
+
+    fn end_block(&mut self, content_type: &str, block: &[u8]) {
         self.field("WARC-Block-Digest", Digest::of(block));
         self.field("Content-Type", content_type);
         self.field("Content-Length", block.len());
         self.plain.extend(b"\r\n");
         self.plain.extend(block);
         self.plain.extend(b"\r\n\r\n");
-        self.gzip(&mut prepared.bytes);
-        if self.plain.capacity() > 1 << 20 {
-            // One huge page must not keep its memory for the life of the thread.
-            self.plain = Vec::new();
-        }
-    }
-
-    /// Appends the record as one gzip member.
-    fn gzip(&mut self, to: &mut Vec<u8>) {
-        let start = to.len();
-        let bound = self.compressor.gzip_compress_bound(self.plain.len());
-        to.resize(start + bound, 0);
-        // Too little room is the only error there is, and the bound rules it out.
-        let length = self.compressor.gzip_compress(&self.plain, &mut to[start..]);
-        to.truncate(start + length.unwrap_or(0));
     }
 }
 
-/// A header line holds one line: a line break in a value would forge another field.
-fn without_line_breaks(value: &str) -> std::borrow::Cow<'_, str> {
-    if value.bytes().any(|b| matches!(b, b'\r' | b'\n')) {
-        value.replace(['\r', '\n'], " ").into()
-    } else {
-        value.into()
+/// Appends the record as one gzip member.
+fn gzip(packer: &mut Compressor, plain: &[u8], to: &mut Vec<u8>) {
+    let start = to.len();
+    to.resize(start + packer.gzip_compress_bound(plain.len()), 0);
+    // Too little room is the only error there is, and the bound rules it out.
+    let length = packer.gzip_compress(plain, &mut to[start..]);
+    to.truncate(start + length.unwrap_or(0));
+}
+
+/// One header line: a line break in a value would forge another field.
+fn add_field(lines: &mut Vec<u8>, name: &str, value: impl fmt::Display) {
+    lines.extend(name.as_bytes());
+    lines.extend(b": ");
+    let start = lines.len();
+    // Writing to memory cannot fail.
+    let _always_ok = write!(lines, "{value}");
+    for byte in &mut lines[start..] {
+        if matches!(byte, b'\r' | b'\n') {
+            *byte = b' ';
+        }
     }
+    lines.extend(b"\r\n");
 }

@@ -360,6 +360,20 @@ fn ids_are_made_of_the_callers_bytes_and_values_forge_no_lines() {
 }
 
 #[test]
+fn what_the_server_compressed_is_not_compressed_again() {
+    let body = "what repeats itself ".repeat(1_000);
+    let member_bytes = |coding: &str| {
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Encoding: {coding}\r\n\r\n{body}");
+        let records = exchange(1, answer.as_bytes(), None);
+        let (record, bytes) = member::read_member(&records.bytes[..]).unwrap().unwrap();
+        assert_eq!(record.block, answer.as_bytes());
+        bytes as usize
+    };
+    assert!(member_bytes("gzip") > body.len());
+    assert!(member_bytes("identity") < body.len() / 10);
+}
+
+#[test]
 fn truncation_and_odd_answers_are_kept_as_they_are() {
     for (answer, status, media_type) in [
         (&b""[..], "", "unk"),

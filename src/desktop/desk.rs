@@ -265,7 +265,7 @@ impl Desk {
         let folder = self.archive_folder();
         self.state.first_run = Some(FirstRun {
             has_crawl: self.has_crawl(),
-            memory_mb: 250,
+            memory_mb: (self.config.memory.limit_bytes / 1_000_000) as u32,
             archive_folder: folder.map_or_else(String::new, |path| path.display().to_string()),
         });
     }
@@ -617,10 +617,13 @@ impl Desk {
             // At rest only the time moves on in them, and that can wait.
             same.graphs = model.graphs.clone();
             same.rates = model.rates;
+            same.quota.reached_ms = model.quota.reached_ms;
+            same.memory = model.memory;
         }
         let age = Duration::from_millis(model.now_ms.saturating_sub(last.now_ms));
         let is_news = model != same;
         same.rates = model.rates;
+        same.memory = model.memory;
         same.fetching = model.fetching.clone();
         let is_other = model != same;
         if is_other || is_news && age >= FLICKER_PERIOD || age >= IDLE_PERIOD {

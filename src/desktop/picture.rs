@@ -23,6 +23,7 @@ use crate::conditions::local_time::utc_offset_minutes;
 use crate::counters::ErrorKind;
 use crate::engine::Engine;
 use crate::engine::tables::{DelayWhy, SiteColumn, SiteQuery, SiteRow};
+use crate::report::resident_bytes;
 
 /// Rates are taken over so long.
 const RATE_SPAN: Duration = Duration::from_millis(1_000);
@@ -269,6 +270,10 @@ impl Desk {
             graphs: picture.graphs.clone(),
             totals: self.state.kept.sums.totals(),
             quota: self.quota(),
+            memory: model::Memory {
+                used_bytes: resident_bytes(),
+                budget_bytes: self.config.memory.limit_bytes,
+            },
             fetching: picture.fetching.clone(),
             results: picture.results.clone(),
             hosts: picture.hosts.clone(),

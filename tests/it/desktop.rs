@@ -1,5 +1,7 @@
 //! The desktop app without its window: commands go in, models come out.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -226,6 +228,8 @@ fn pause_finish_and_start_do_what_they_say() {
         // The site is one long way, which must not end before the test does.
         opening.settings.crawl.max_depth = 10_000;
         opening.settings.politeness.private_delay_ms = 20;
+        // Reached within days at this pace, so there is a day to show.
+        opening.settings.limits.monthly_gb = 1;
     };
     let mut app = App::open(change);
     app.send(Command::Begin {
@@ -241,7 +245,13 @@ fn pause_finish_and_start_do_what_they_say() {
     let pages = model.totals.ever.pages;
     let requests = site.requests();
     let later = model.now_ms + 6_000;
-    let model = app.wait("some seconds", |model| model.now_ms > later);
+    let drawn = RefCell::new(BTreeSet::new());
+    let model = app.wait("some seconds", |model| {
+        drawn.borrow_mut().insert(model.now_ms);
+        model.now_ms > later
+    });
+    let drawn = drawn.into_inner().len();
+    assert!(drawn <= 4, "drawn {drawn} times in six seconds of rest");
     assert_eq!(model.totals.ever.pages, pages, "a pause is a pause");
     assert_eq!(site.requests(), requests);
     app.send(Command::PauseFor { minutes: 60 });

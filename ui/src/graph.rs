@@ -67,6 +67,8 @@ pub struct Graph<'a> {
     /// How many of the values make one of what is written: the scale has round numbers
     /// of those.
     pub unit: f64,
+    /// Whether there are whole ones only.
+    pub is_whole: bool,
     /// The limit, in the unit of the values.
     pub limit: Option<f64>,
     /// The value now.
@@ -114,7 +116,7 @@ pub fn graph_ui(ui: &mut Ui, graph: &Graph<'_>, graphs: &Graphs, span: Span, clo
     let limit = graph.limit.unwrap_or(0.0);
     // A little room above the line.
     let highest = (highest * 1.05).max(limit * 1.1).max(graph.least_top);
-    let top = round_up(highest / graph.unit) * graph.unit;
+    let top = round_up(highest / graph.unit, graph.is_whole) * graph.unit;
 
     let plot = Plot::new(graph.name)
         .height(graph.height)
@@ -199,8 +201,12 @@ fn unbroken(
     lines
 }
 
-/// The next of a few numbers times a power of ten: the scale seldom changes.
-fn round_up(number: f64) -> f64 {
+/// The next of a few numbers times a power of ten: the scale seldom changes. Its thirds are
+/// whole where it has to be.
+fn round_up(number: f64, is_whole: bool) -> f64 {
+    if is_whole && number < 10.0 {
+        return (number / 3.0).ceil() * 3.0;
+    }
     let ten = 10_f64.powf(number.max(1e-9).log10().floor());
     // All of them have thirds that are short to write.
     for factor in [1.2, 1.5, 1.8, 2.4, 3.0, 4.5, 6.0, 7.5, 9.0] {
@@ -294,9 +300,11 @@ mod tests {
 
     #[test]
     fn the_scale_grows_in_few_steps() {
-        assert_eq!(round_up(256.0 * 1.1), 300.0);
-        assert_eq!(round_up(99.0), 120.0);
-        assert_eq!(round_up(8.0), 9.0);
-        assert_eq!(round_up(1.0), 1.2);
+        assert_eq!(round_up(256.0 * 1.1, false), 300.0);
+        assert_eq!(round_up(99.0, false), 120.0);
+        assert_eq!(round_up(8.0, false), 9.0);
+        assert_eq!(round_up(1.0, false), 1.2);
+        assert_eq!(round_up(4.2, true), 6.0);
+        assert_eq!(round_up(99.0, true), 120.0);
     }
 }

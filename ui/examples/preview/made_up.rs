@@ -45,6 +45,10 @@ pub fn model() -> Model {
             renews_ms: NOW_MS + 14 * 86_400_000,
             reached_ms: Some(NOW_MS + 8 * 86_400_000),
         },
+        memory: Memory {
+            used_bytes: 142_000_000,
+            budget_bytes: 256 << 20,
+        },
         fetching: Arc::new(fetching()),
         results: Arc::new(View::whole((0..200).map(result).collect())),
         hosts: Arc::new(hosts(&ViewRequest::default())),

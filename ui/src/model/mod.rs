@@ -49,6 +49,8 @@ pub struct Model {
     pub totals: Totals,
     /// The monthly data limit and what is left of it.
     pub quota: Quota,
+    /// The memory that it takes.
+    pub memory: Memory,
     /// What is being fetched at this moment.
     pub fetching: Arc<Vec<Fetching>>,
     /// What was fetched last, newest first.
@@ -225,6 +227,15 @@ pub struct Total {
     pub download_bytes: u64,
     /// Sent.
     pub upload_bytes: u64,
+}
+
+/// Memory of the whole program.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// In use; 0 where the system does not tell.
+    pub used_bytes: u64,
+    /// What it keeps to, apart from the window itself.
+    pub budget_bytes: u64,
 }
 
 /// The monthly data limit.

@@ -6,7 +6,7 @@ use egui_extras::{Column, TableBuilder};
 use crate::command::{Command, HostColumn};
 use crate::format;
 use crate::frame::{Scene, shortcuts};
-use crate::model::HostRow;
+use crate::model::{HostRow, Memory};
 use crate::parts;
 use crate::table::{Drawn, sort_head_ui};
 use crate::theme;
@@ -34,6 +34,9 @@ pub fn queues_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         }
         let hosts = scene.model.hosts.total as u64;
         ui.weak(format::counted(hosts, "host", "hosts"));
+        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+            memory_ui(ui, scene.model.memory);
+        });
     });
     if scene.model.hosts.total > 0 {
         table_ui(ui, scene);
@@ -51,6 +54,18 @@ pub fn queues_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
             "Clear the search to see all of them.",
         );
     }
+}
+
+fn memory_ui(ui: &mut Ui, memory: Memory) {
+    let budget = format::bytes(memory.budget_bytes);
+    let text = match memory.used_bytes {
+        0 => format!("memory: {budget} budget"),
+        used => format!("memory: {} of {budget}", format::bytes(used)),
+    };
+    parts::weak_ui(ui, text).on_hover_text(
+        "Queues and what was seen keep to this budget, and what is over goes to disk. The \
+         window itself comes on top.",
+    );
 }
 
 fn table_ui(ui: &mut Ui, scene: &mut Scene<'_>) {

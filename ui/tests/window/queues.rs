@@ -10,6 +10,7 @@ fn a_host_shows_what_waits_and_why() {
     let window = Window::at(Screen::Queues);
     for text in [
         "100,000 hosts",
+        "memory: 142 MB of 268 MB",
         "site-0.example.org",
         "50,000",
         "fetching",
