@@ -12,6 +12,7 @@ use flate2::write::DeflateEncoder;
 use serde::{Deserialize, Serialize};
 
 use crate::crawl::CrawlDefinition;
+use crate::engine::Offer;
 use crate::fingerprint::ContentFingerprint;
 use crate::handover::arrivals::SitePart;
 use crate::seen_content::{Answer, Claim};
@@ -57,8 +58,8 @@ pub enum Message {
     Confirmed(Vec<ContentFingerprint>),
     /// A part of a site that is the receiver's by now; answered by `Taken`.
     Site(SitePart),
-    /// All sites that are the receiver's have been sent; answered by `Taken`.
-    Welcome,
+    /// All sites that became the receiver's by this offer have been sent; answered by `Taken`.
+    Welcome(Offer),
     /// Whether it was taken in.
     Taken(bool),
     /// A crawl whose URLs are in the sites that follow; answered by `Taken`.
@@ -145,7 +146,7 @@ impl Message {
             Self::Answers(answers) => answers.len(),
             Self::Confirmed(fingerprints) => fingerprints.len(),
             Self::Crawl(definition) => 1 + definition.seeds.len(),
-            Self::Site(_) | Self::Welcome | Self::Taken(_) => 1,
+            Self::Site(_) | Self::Welcome(_) | Self::Taken(_) => 1,
         }
     }
 }

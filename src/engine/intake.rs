@@ -106,7 +106,7 @@ impl Intake {
             | Message::Answers(_)
             | Message::Site(_)
             | Message::Crawl(_)
-            | Message::Welcome
+            | Message::Welcome(_)
             | Message::Taken(_) => return Verdict::Reject,
         }
         Verdict::Accept
@@ -178,8 +178,8 @@ impl Intake {
                 Message::Taken(self.crawls.add(definition, &self.form).is_some())
             }
             Ok(Message::Site(part)) => Message::Taken(self.arrivals.take(from, part)),
-            Ok(Message::Welcome) => {
-                self.arrivals.welcomed_by(from);
+            Ok(Message::Welcome(offer)) => {
+                self.arrivals.welcomed_by(from, offer);
                 Message::Taken(true)
             }
             Ok(_) => return tracing::debug!("from {from}: a request that is none"),

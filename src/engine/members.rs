@@ -14,9 +14,37 @@ use crate::distribution::{DistributionKind, Key, Member, Owner, Ownership};
 /// it, and which program it runs.
 #[derive(Default, Serialize, Deserialize)]
 struct Facts {
-    capacity: u8,
+    offer: Offer,
     index: Option<u32>,
     version: [u16; 3],
+}
+
+/// The part of the web that a peer offers to take care of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offer {
+    /// Its weight; 0 means that it pauses.
+    pub capacity: u8,
+    /// Another one for each offer of a peer, so that an answer can name what it answers.
+    pub number: u16,
+}
+
+impl Offer {
+    /// The first one of a run. It seldom has the number of one of an earlier run.
+    pub fn first(capacity: u8) -> Self {
+        Self {
+            capacity,
+            // At worst, a welcome to an earlier run is taken for one to this.
+            number: getrandom::u32().unwrap_or(0) as u16,
+        }
+    }
+
+    /// Another one after this.
+    pub fn next(self, capacity: u8) -> Self {
+        Self {
+            capacity,
+            number: self.number.wrapping_add(1),
+        }
+    }
 }
 
 /// This program's version.
@@ -36,11 +64,11 @@ const fn number(digits: &str) -> u16 {
     number
 }
 
-/// What this peer says about itself; a capacity of 0 means that it pauses.
-pub fn announcement(settings: &config::Distribution, capacity: u8) -> Arc<[u8]> {
+/// What this peer says about itself.
+pub fn announcement(settings: &config::Distribution, offer: Offer) -> Arc<[u8]> {
     let is_static = settings.kind == DistributionChoice::Static;
     let facts = Facts {
-        capacity,
+        offer,
         index: is_static.then_some(settings.index),
         version: VERSION,
     };
@@ -112,6 +140,11 @@ pub fn version_of(member: &peercrawl_overlay::Member) -> Option<String> {
     Some(format!("{major}.{minor}.{patch}"))
 }
 
+/// What a member offers to take care of; nothing if it does not say.
+pub fn offer_of(member: &peercrawl_overlay::Member) -> Offer {
+    facts(member).unwrap_or_default().offer
+}
+
 /// The members as the distribution functions know them. One whose facts cannot be
 /// read, or that has not announced any yet, owns nothing.
 fn members(list: &[peercrawl_overlay::Member]) -> Vec<Member> {
@@ -119,7 +152,7 @@ fn members(list: &[peercrawl_overlay::Member]) -> Vec<Member> {
         let facts = facts(member).unwrap_or_default();
         Member {
             id: member.id,
-            capacity: facts.capacity,
+            capacity: facts.offer.capacity,
             index: facts.index,
         }
     };
@@ -137,7 +170,7 @@ mod tests {
         let mut member = peercrawl_overlay::Member {
             id: PeerId::repeat(1),
             role: Role::Peer,
-            facts: announcement(&settings, 3),
+            facts: announcement(&settings, Offer::first(3)),
         };
         assert_eq!(version_of(&member).unwrap(), env!("CARGO_PKG_VERSION"));
         assert_eq!(members(std::slice::from_ref(&member))[0].capacity, 3);

@@ -34,7 +34,7 @@ use arc_swap::ArcSwap;
 use crossbeam_channel::{Receiver, Sender};
 use peercrawl_overlay::Overlay;
 
-pub use members::{View, version_of};
+pub use members::{Offer, View, offer_of, version_of};
 pub use pausing::{Pausing, RunState, Standing, WhyStopped, Wish};
 pub use snapshot::Snapshot;
 

@@ -28,6 +28,7 @@ use crate::config;
 use crate::crawl_jobs::CrawlJobs;
 use crate::downloader::connection::Dialer;
 use crate::handing_on::Outbox;
+use crate::handover::Arrivals;
 use crate::limits::{Limits, QuotaState};
 use crate::resolver::ResolveQueue;
 
@@ -280,6 +281,8 @@ pub struct Pausing {
     pub overlay: Arc<dyn Overlay>,
     /// Who owns what.
     pub view: Arc<View>,
+    /// What waits when our part grows.
+    pub arrivals: Arc<Arrivals>,
     /// What we say about ourselves.
     pub distribution: config::Distribution,
     /// How large a part we offer to take.
@@ -378,7 +381,9 @@ impl Pausing {
     }
 
     fn announce(&self, capacity: u8) {
-        let part = members::announcement(&self.distribution, capacity);
+        // Before anybody knows: what becomes ours may still be fetched from by others.
+        let offer = self.arrivals.offer(capacity);
+        let part = members::announcement(&self.distribution, offer);
         self.overlay.announce(part);
     }
 

@@ -14,7 +14,7 @@ use super::housekeeping::Housekeeper;
 use super::intake::Intake;
 use super::memory::MemoryBudget;
 use super::pausing::Pausing;
-use super::{Engine, Snapshot, StartError, Surroundings, View, members};
+use super::{Engine, Offer, Snapshot, StartError, Surroundings, View, members};
 use crate::blocklist::BlockList;
 use crate::canonical::CanonicalForm;
 use crate::clock::Clock;
@@ -77,8 +77,8 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
     let (stop, stopped) = bounded(0);
 
     let capacity = Capacity::new(&settings.distribution, limits.values().download_kib);
-    let part = members::announcement(&settings.distribution, capacity.current());
-    overlay.announce(part);
+    let offer = Offer::first(capacity.current());
+    overlay.announce(members::announcement(&settings.distribution, offer));
     let view = Arc::new(View::new(overlay.clone(), &settings.distribution));
 
     // Blocks 13, 2 and 1: where URLs wait, and how they get there.
@@ -116,7 +116,7 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
     });
 
     // Sites that move.
-    let arrivals = Arc::new(Arrivals::new(jobs.clone(), preprocessor.clone()));
+    let arrivals = Arc::new(Arrivals::new(jobs.clone(), preprocessor.clone(), offer));
     arrivals.set_joining(overlay.is_joining());
     arrivals.look_around(&*overlay);
     let (view_changed, changed) = bounded(1);
@@ -289,6 +289,7 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
         dialer: dialer.clone(),
         overlay: overlay.clone(),
         view: view.clone(),
+        arrivals: arrivals.clone(),
         distribution: settings.distribution.clone(),
         capacity: Mutex::new(capacity),
         limits: limits.clone(),

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use peercrawl_overlay::{Overlay, PeerId};
 
 use crate::crawl_jobs::CrawlJobs;
+use crate::engine::Offer;
 use crate::preprocessor::Preprocessor;
 
 /// A newcomer waits so long for the welcomes of those whom it meets.
@@ -15,6 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// And so long at least: others may join at the same moment, and the news of them takes
 /// a while.
 const SETTLING: Duration = Duration::from_secs(1);
+/// Welcomes that are kept of peers that were not met yet.
+const MOST_EARLY_WELCOMES: usize = 256;
 /// The most that one record may come to.
 const MOST_BYTES: usize = 64 << 20;
 /// Records under way from one peer.
@@ -48,8 +51,11 @@ struct State {
     is_joining: bool,
     /// Whose welcome is awaited.
     awaited: HashSet<PeerId>,
-    /// Whose welcome has come, perhaps before this peer knew that they are there.
-    welcomed: HashSet<PeerId>,
+    /// Whose welcome has come, perhaps before this peer knew that they are there, and
+    /// which offer it answered.
+    welcomed: HashMap<PeerId, Offer>,
+    /// What this peer offers now.
+    offer: Offer,
     /// Until when.
     until: Option<Instant>,
     /// Whether this peer has only just met the first of them.
@@ -67,16 +73,50 @@ impl State {
     fn is_waiting(&self) -> bool {
         self.is_joining || self.is_settling || !self.awaited.is_empty()
     }
+
+    /// A newcomer awaits the welcome of everybody, until its patience ends.
+    fn await_welcomes(&mut self, now: Instant) {
+        self.awaited.clear();
+        self.is_settling = false;
+        let Some(until) = self.until.filter(|&until| now < until) else {
+            return;
+        };
+        self.is_settling = !self.met.is_empty() && now + PATIENCE < until + SETTLING;
+        let is_awaited = |peer: &&PeerId| self.welcomed.get(peer) != Some(&self.offer);
+        self.awaited.extend(self.met.iter().filter(is_awaited));
+    }
 }
 
 impl Arrivals {
     /// Nobody met yet.
-    pub fn new(jobs: Arc<CrawlJobs>, preprocessor: Arc<Preprocessor>) -> Self {
+    pub fn new(jobs: Arc<CrawlJobs>, preprocessor: Arc<Preprocessor>, offer: Offer) -> Self {
+        let state = State {
+            offer,
+            ..State::default()
+        };
         Self {
             jobs,
             preprocessor,
-            state: Mutex::default(),
+            state: Mutex::new(state),
         }
+    }
+
+    /// This peer will offer a part of this weight; gives what it is to announce. With a
+    /// greater part than before it is a newcomer again.
+    pub fn offer(&self, capacity: u8) -> Offer {
+        self.offer_at(capacity, Instant::now())
+    }
+
+    fn offer_at(&self, capacity: u8, now: Instant) -> Offer {
+        let mut state = self.state.lock();
+        let is_more = capacity > state.offer.capacity;
+        state.offer = state.offer.next(capacity);
+        if is_more && !state.met.is_empty() {
+            state.until = Some(now + PATIENCE);
+        }
+        state.await_welcomes(now);
+        self.hold(&state);
+        state.offer
     }
 
     /// This peer looks for its network, or does so no more. Until it is found, nothing is
@@ -109,23 +149,13 @@ impl Arrivals {
     fn meet(&self, state: &mut State, others: &HashSet<PeerId>, now: Instant) {
         let State { met, welcomed, .. } = &mut *state;
         // Whoever has gone and comes back welcomes anew.
-        welcomed.retain(|peer| others.contains(peer) || !met.contains(peer));
+        welcomed.retain(|peer, _| others.contains(peer) || !met.contains(peer));
         if state.met.is_empty() && !others.is_empty() {
             state.until = Some(now + PATIENCE);
         }
-        let settled = |until| now + PATIENCE >= until + SETTLING;
-        state.is_settling = !others.is_empty() && !state.until.is_none_or(settled);
-        if state.until.is_some_and(|until| now < until) {
-            let is_awaited = |peer: &&PeerId| !state.welcomed.contains(peer);
-            let new = others.difference(&state.met).filter(is_awaited);
-            let new: Vec<_> = new.copied().collect();
-            state.awaited.extend(new);
-        } else {
-            state.awaited.clear();
-        }
-        state.awaited.retain(|peer| others.contains(peer));
-        state.transfers.retain(|peer, _| others.contains(peer));
         state.met = others.clone();
+        state.transfers.retain(|peer, _| others.contains(peer));
+        state.await_welcomes(now);
         self.hold(state);
     }
 
@@ -134,11 +164,16 @@ impl Arrivals {
         self.state.lock().is_waiting()
     }
 
-    /// A peer has sent all that is ours.
-    pub fn welcomed_by(&self, peer: PeerId) {
+    /// A peer has sent all that became ours by this offer.
+    pub fn welcomed_by(&self, peer: PeerId, offer: Offer) {
         let mut state = self.state.lock();
-        state.awaited.remove(&peer);
-        state.welcomed.insert(peer);
+        if offer == state.offer {
+            state.awaited.remove(&peer);
+        }
+        let is_known = state.met.contains(&peer);
+        if is_known || state.welcomed.len() < state.met.len() + MOST_EARLY_WELCOMES {
+            state.welcomed.insert(peer, offer);
+        }
         self.hold(&state);
     }
 
@@ -183,6 +218,10 @@ mod tests {
 
     const A: PeerId = PeerId::repeat(1);
     const B: PeerId = PeerId::repeat(2);
+    const FIRST: Offer = Offer {
+        capacity: 4,
+        number: u16::MAX,
+    };
 
     fn arrivals() -> Arrivals {
         let settings = Settings::default();
@@ -199,7 +238,7 @@ mod tests {
         let blocklist = Arc::new(BlockList::new(&settings.crawl, 0));
         let preprocessor =
             Preprocessor::new(&settings, jobs.clone(), Arc::default(), ledger, blocklist);
-        Arrivals::new(jobs, Arc::new(preprocessor))
+        Arrivals::new(jobs, Arc::new(preprocessor), FIRST)
     }
 
     fn meet(arrivals: &Arrivals, others: &[PeerId], now: Instant) {
@@ -211,9 +250,9 @@ mod tests {
     fn a_newcomer_waits_for_welcomes_but_not_for_long() {
         let (arrivals, now) = (arrivals(), Instant::now());
         meet(&arrivals, &[A, B], now);
-        arrivals.welcomed_by(A);
+        arrivals.welcomed_by(A, FIRST);
         assert!(arrivals.is_waiting());
-        arrivals.welcomed_by(B);
+        arrivals.welcomed_by(B, FIRST);
         assert!(arrivals.is_waiting(), "others may join at this moment");
         meet(&arrivals, &[A, B], now + SETTLING);
         assert!(!arrivals.is_waiting());
@@ -232,7 +271,7 @@ mod tests {
         meet(&arrivals, &[A], now);
         arrivals.set_joining(false);
         assert!(arrivals.is_waiting(), "for a welcome now");
-        arrivals.welcomed_by(A);
+        arrivals.welcomed_by(A, FIRST);
         meet(&arrivals, &[A], now + SETTLING);
         assert!(!arrivals.is_waiting());
     }
@@ -242,12 +281,48 @@ mod tests {
     #[test]
     fn a_welcome_counts_that_comes_before_its_sender_is_met() {
         let (arrivals, now) = (arrivals(), Instant::now());
-        arrivals.welcomed_by(A);
+        arrivals.welcomed_by(A, FIRST);
         meet(&arrivals, &[A], now);
         meet(&arrivals, &[A], now + SETTLING);
         assert!(!arrivals.is_waiting());
-        arrivals.welcomed_by(B);
+        arrivals.welcomed_by(B, FIRST);
         meet(&arrivals, &[A, B], now + SETTLING);
+        assert!(!arrivals.is_waiting());
+    }
+
+    #[test]
+    fn a_peer_whose_part_grows_waits_for_welcomes_that_answer_it() {
+        let (arrivals, mut now) = (arrivals(), Instant::now());
+        meet(&arrivals, &[A, B], now);
+        arrivals.welcomed_by(A, FIRST);
+        arrivals.welcomed_by(B, FIRST);
+        now += PATIENCE;
+        meet(&arrivals, &[A, B], now);
+        assert!(!arrivals.is_waiting());
+
+        let less = arrivals.offer_at(0, now);
+        assert!(!arrivals.is_waiting(), "it loses sites, and gets none");
+        let again = arrivals.offer_at(FIRST.capacity, now);
+        assert!(![FIRST, less].contains(&again));
+        meet(&arrivals, &[A, B], now + SETTLING);
+        assert!(arrivals.is_waiting());
+        arrivals.welcomed_by(A, again);
+        arrivals.welcomed_by(B, FIRST);
+        assert!(arrivals.is_waiting(), "B has not heard of it yet");
+        arrivals.welcomed_by(B, again);
+        assert!(!arrivals.is_waiting());
+
+        let more = arrivals.offer_at(FIRST.capacity + 1, now + SETTLING);
+        assert!(arrivals.is_waiting());
+        arrivals.welcomed_by(A, more);
+        meet(&arrivals, &[A, B], now + SETTLING + PATIENCE);
+        assert!(!arrivals.is_waiting(), "its patience ends");
+    }
+
+    #[test]
+    fn whoever_is_alone_waits_for_nobody() {
+        let arrivals = arrivals();
+        arrivals.offer(FIRST.capacity + 1);
         assert!(!arrivals.is_waiting());
     }
 }

@@ -9,8 +9,8 @@
 //! united with the records that arrive.
 //!
 //! A peer whose part grows while it is there (it resumes after a pause, or its capacity
-//! rises) moves its sites in the same way, but does not wait: for a moment, the peer that
-//! has a host and the one that gets it may both visit it.
+//! rises) is a newcomer again. A welcome names the offer that it answers, so that one for
+//! a smaller part is not taken for it.
 //!
 //! - [`sender`]: the thread that moves sites to their owners, and welcomes
 //! - [`arrivals`]: the records that come in, part by part, and the wait for welcomes

@@ -1,6 +1,6 @@
 //! The thread that moves sites to their owners, and welcomes newcomers.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use peercrawl_overlay::{Overlay, PeerId, Purpose};
 use super::arrivals::{Arrivals, SitePart};
 use crate::crawl::{CrawlId, Crawls};
 use crate::distribution::{Key, Owner, Ownership};
-use crate::engine::{StopSignal, View};
+use crate::engine::{Offer, StopSignal, View, offer_of};
 use crate::message::Message;
 use crate::preprocessor::{Frozen, Preprocessor};
 
@@ -51,7 +51,8 @@ struct OnTheWay {
 /// What the thread remembers from round to round.
 #[derive(Default)]
 struct Memory {
-    welcomed: HashSet<PeerId>,
+    /// The offer of each peer that was answered last.
+    welcomed: HashMap<PeerId, Offer>,
     /// Who has been told of which crawl.
     told: HashSet<(PeerId, CrawlId)>,
     frozen: Vec<OnTheWay>,
@@ -78,29 +79,19 @@ impl HandoverSender {
     /// Moves what has to move; true if nothing is left to do until the view changes.
     fn round(&self, memory: &mut Memory) -> bool {
         self.arrivals.look_around(&*self.overlay);
+        // Before ownership follows them: an offer that is answered has been followed.
+        let me = self.overlay.me();
+        let members = self.overlay.members();
+        let others = members.iter().filter(|member| member.id != me);
+        let offers: HashMap<_, _> = others.map(|one| (one.id, offer_of(one))).collect();
         self.view.refresh();
         // In this order: whoever has found its network knows the members.
         let is_joining = self.overlay.is_joining();
-        let me = self.overlay.me();
-        let members = self.overlay.members();
-        let others: HashSet<_> = members
-            .iter()
-            .map(|m| m.id)
-            .filter(|&id| id != me)
-            .collect();
         self.arrivals.look_around(&*self.overlay);
         self.arrivals.set_joining(is_joining);
-        // Somebody who is there may not have said yet that it takes a part: what becomes
-        // its own when it does has not been sent. Only owners are welcomed.
-        let ownership = self.view.current();
-        let owners: HashSet<_> = ownership
-            .members()
-            .iter()
-            .filter(|member| member.capacity > 0 && others.contains(&member.id))
-            .map(|member| member.id)
-            .collect();
-        memory.welcomed.retain(|peer| owners.contains(peer));
-        memory.told.retain(|(peer, _)| others.contains(peer));
+        memory.told.retain(|(peer, _)| offers.contains_key(peer));
+        let is_current = |peer: &PeerId, offer: &mut Offer| offers.get(peer) == Some(offer);
+        memory.welcomed.retain(is_current);
 
         self.freeze_foreign(memory);
         let mut missed = HashSet::new();
@@ -120,13 +111,20 @@ impl HandoverSender {
                 Owner::Nobody => memory.frozen.push(frozen),
             }
         }
-        for &peer in owners.difference(&memory.welcomed.clone()) {
-            if !missed.contains(&peer) && self.ask(peer, &Message::Welcome) {
-                memory.welcomed.insert(peer);
+        // Somebody who is there may not have said yet that it takes a part: what becomes
+        // its own when it does has not been sent.
+        let mut is_done = memory.frozen.is_empty();
+        for (peer, offer) in offers {
+            if offer.capacity == 0 || memory.welcomed.contains_key(&peer) {
+                continue;
+            }
+            if !missed.contains(&peer) && self.ask(peer, &Message::Welcome(offer)) {
+                memory.welcomed.insert(peer, offer);
+            } else {
+                is_done = false;
             }
         }
-        let is_waiting = self.arrivals.is_waiting();
-        memory.frozen.is_empty() && memory.welcomed.len() == owners.len() && !is_waiting
+        is_done && !self.arrivals.is_waiting()
     }
 
     /// Takes out every site that is another peer's by now.

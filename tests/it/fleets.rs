@@ -149,3 +149,36 @@ fn newcomers_of_a_flat_overlay_take_their_share() {
 fn newcomers_of_a_supernode_overlay_take_their_share() {
     newcomers_take_their_share(OverlayChoice::Supernode);
 }
+
+/// A volunteer gives more in the middle of a crawl. The sites that become its own by that
+/// are never visited by two peers at once either.
+#[test]
+fn a_peer_whose_part_grows_takes_its_share() {
+    let hosts = 48;
+    let web = web(WebSpec {
+        page_bytes: 2_048,
+        links: 10,
+        ..WebSpec::new(hosts, hosts * 80, 47)
+    });
+    let mut settings = fleet_settings(OverlayChoice::Flat);
+    settings.politeness.private_delay_ms = 100;
+    settings.limits.download_kib = 256;
+    let mut fleet = Fleet::start(2, &settings, &web).unwrap();
+    fleet.begin(whole(&web, &settings)).unwrap();
+    let part = || {
+        let grown = &fleet.engines()[1];
+        let me = grown.overlay().me();
+        let (mine, theirs) = (grown.ownership(), fleet.engines()[0].ownership());
+        [mine, theirs].map(|ownership| {
+            let mut members = ownership.members().iter();
+            members.find(|member| member.id == me).map(|m| m.capacity)
+        })
+    };
+    wait_until("both know the part", || part() == [Some(4); 2]);
+    fleet.engines()[1].limits().set_download_kib(1_024);
+    wait_until("both know that it has grown", || part() == [Some(16); 2]);
+    let waiting: u64 = fleet.engines().iter().map(Engine::queued).sum();
+    assert!(waiting > 0, "the crawl is over already");
+    assert!(fleet.wait(DEADLINE), "{:?}", fleet.reports());
+    assert_covered(&web, &Report::sum(&fleet.shutdown()));
+}
