@@ -10,6 +10,7 @@ use super::connection::{Connection, Dialer, TlsError};
 use super::content_types::ContentTypes;
 use super::socket::{BrokenOff, ConnectError, CutOff};
 use super::speed::TooSlow;
+use super::tape::TooLong;
 use crate::clock::Millis;
 use crate::counters::ErrorKind;
 use crate::receipts::{Outcome, Receipt, RobotsVerdict};
@@ -59,6 +60,7 @@ impl FetchError {
             }
             Error::HostNotFound => ErrorKind::Dns,
             Error::Other(inner) if inner.is::<TooSlow>() => ErrorKind::Timeout,
+            Error::Other(inner) if inner.is::<TooLong>() => ErrorKind::TooLarge,
             Error::Other(inner) if inner.is::<TlsError>() => ErrorKind::Tls,
             Error::Other(inner) if inner.is::<ConnectError>() => ErrorKind::Connect,
             _ => ErrorKind::Other,
@@ -95,6 +97,9 @@ pub enum BodyLimit {
     Beginning(usize),
 }
 
+/// What the framing of an answer may add, however short that is.
+const SMALL_CHUNKS_BYTES: usize = 64 << 10;
+
 /// Sends requests.
 #[derive(Clone)]
 pub struct Fetcher {
@@ -102,6 +107,8 @@ pub struct Fetcher {
     pub dialer: Dialer,
     /// What is worth reading, of pages.
     pub content_types: Arc<ContentTypes>,
+    /// Header lines of an answer at most.
+    pub max_header_bytes: usize,
 }
 
 impl Fetcher {
@@ -114,10 +121,17 @@ impl Fetcher {
         url: &str,
         limit: BodyLimit,
     ) -> Result<Answer, FetchError> {
+        let (most, is_whole) = match limit {
+            BodyLimit::Whole(most) => (most, true),
+            BodyLimit::Beginning(most) => (most, false),
+        };
+        // The framing of chunks may add a quarter.
+        let most_bytes = (most + most / 4 + SMALL_CHUNKS_BYTES + self.max_header_bytes) as u64;
+        connection.tape.expect(most_bytes);
         let mut response = match connection.agent.get(url).call() {
             Err(error) if connection.was_used && is_stale(&error) => {
                 connection.was_used = false;
-                connection.tape.again();
+                connection.tape.expect(most_bytes);
                 connection.agent.get(url).call()
             }
             result => result,
@@ -138,10 +152,6 @@ impl Fetcher {
             body: Vec::new(),
         };
         let body = response.body_mut();
-        let (most, is_whole) = match limit {
-            BodyLimit::Whole(most) => (most, true),
-            BodyLimit::Beginning(most) => (most, false),
-        };
         let announced = body.content_length().unwrap_or(0);
         let is_page = is_whole && (200..=299).contains(&answer.status);
         if is_page && !self.content_types.allow(answer.content_type.as_deref()) {
