@@ -6,7 +6,7 @@ use std::sync::Arc;
 use peercrawl_overlay::PeerId;
 use ureq::http::{HeaderMap, HeaderName, header};
 
-use super::connection::{Connection, Dialer, TlsError};
+use super::connection::{Connection, Dialer, Heard, TlsError};
 use super::content_types::ContentTypes;
 use super::socket::{BrokenOff, ConnectError, CutOff};
 use super::speed::TooSlow;
@@ -128,6 +128,7 @@ impl Fetcher {
         // The framing of chunks may add a quarter.
         let most_bytes = (most + most / 4 + SMALL_CHUNKS_BYTES + self.max_header_bytes) as u64;
         connection.tape.expect(most_bytes);
+        connection.heard = Heard::default();
         let mut response = match connection.agent.get(url).call() {
             Err(error) if connection.was_used && is_stale(&error) => {
                 connection.was_used = false;
@@ -151,6 +152,7 @@ impl Fetcher {
                 .collect(),
             body: Vec::new(),
         };
+        connection.heard.status = Some(answer.status);
         let body = response.body_mut();
         let announced = body.content_length().unwrap_or(0);
         let is_page = is_whole && (200..=299).contains(&answer.status);
@@ -165,9 +167,9 @@ impl Fetcher {
         // A header that lies must not make us allocate: at most one large page's worth.
         answer.body.reserve_exact((announced as usize).min(1 << 20));
         let mut reader = body.as_reader().take(most as u64 + u64::from(is_whole));
-        reader
-            .read_to_end(&mut answer.body)
-            .map_err(|error| FetchError::new(error.into()))?;
+        let read = reader.read_to_end(&mut answer.body);
+        connection.heard.bytes = answer.body.len() as u64;
+        read.map_err(|error| FetchError::new(error.into()))?;
         if is_whole && answer.body.len() > most {
             let why = format!("body of more than {most} bytes");
             return Err(FetchError::Failed(ErrorKind::TooLarge, why));
@@ -181,21 +183,22 @@ impl Fetcher {
 pub fn receipt(
     at_ms: Millis,
     url: &str,
-    result: &Result<Answer, FetchError>,
+    (heard, error): (Heard, Option<&FetchError>),
     robots: RobotsVerdict,
     asked_by: Option<PeerId>,
 ) -> Receipt {
-    let (outcome, bytes) = match result {
-        Ok(answer) => (Outcome::Status(answer.status), answer.body.len() as u64),
-        Err(FetchError::Failed(kind, _)) => (Outcome::Failed(*kind), 0),
-        Err(FetchError::AddressRefused(_)) => (Outcome::AddressRefused, 0),
-        Err(FetchError::CutOff) => (Outcome::CutOff, 0),
+    let outcome = match error {
+        None => Outcome::Answered,
+        Some(FetchError::Failed(kind, _)) => Outcome::Failed(*kind),
+        Some(FetchError::AddressRefused(_)) => Outcome::AddressRefused,
+        Some(FetchError::CutOff) => Outcome::CutOff,
     };
     Receipt {
         at_ms,
         url: url.to_owned(),
+        status: heard.status,
         outcome,
-        bytes,
+        bytes: heard.bytes,
         robots,
         asked_by,
     }

@@ -196,7 +196,8 @@ impl RobotsFetch<'_> {
         let result = self.fetcher.get(connection, url.as_str(), limit);
         self.receipts.give(|| {
             let robots = RobotsVerdict::RulesFile;
-            receipt(at_ms, url.as_str(), &result, robots, self.asked_by)
+            let what = (connection.heard, result.as_ref().err());
+            receipt(at_ms, url.as_str(), what, robots, self.asked_by)
         });
         if let Ok(answer) = &result {
             self.outage.answered();

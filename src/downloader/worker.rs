@@ -406,7 +406,8 @@ impl Downloader {
         at_hand.took = Some(took);
         self.receipts.give(|| {
             let asked_by = fetch.job.record.from.as_deref().copied();
-            receipt(at_ms, url, &result, fetch.robots, asked_by)
+            let what = (at_hand.connection.heard, result.as_ref().err());
+            receipt(at_ms, url, what, fetch.robots, asked_by)
         });
         let capture = self.capture(&at_hand.connection, at_ms, result.as_ref().err());
         match result {
