@@ -207,10 +207,19 @@ fn memory_stays_flat() {
         samples.push((begun.elapsed().as_secs_f64(), resident_mib(child.id())));
     }
     assert_eq!(web.log().fetched_twice, 0);
+    let most = samples.iter().map(|s| s.1).fold(0.0, f64::max);
+    let slope = slope(&samples[samples.len() / 2..]) * 60.0;
+    println!("{seconds} s: {most:.0} MiB at most, {slope:+.2} MiB a minute");
     // With all this on disk, a start after a crash takes no longer than it should.
     child.kill().unwrap();
     child.wait().unwrap();
-    let (before, killed) = (web.log().requests, Instant::now());
+    // What it had asked for before may still be on its way to the server.
+    let mut before = 0;
+    wait_until("the server has heard all of it", || {
+        std::thread::sleep(Duration::from_millis(200));
+        before == std::mem::replace(&mut before, web.log().requests)
+    });
+    let killed = Instant::now();
     child = start();
     wait_until("it goes on", || web.log().requests > before);
     let pause = killed.elapsed();
@@ -219,9 +228,6 @@ fn memory_stays_flat() {
         .status();
     assert!(stopped.unwrap().success());
     let report = report(&child.wait_with_output().unwrap());
-    let most = samples.iter().map(|s| s.1).fold(0.0, f64::max);
-    let slope = slope(&samples[samples.len() / 2..]) * 60.0;
-    println!("{seconds} s: {most:.0} MiB at most, {slope:+.2} MiB a minute");
     println!("it goes on {pause:?} after a crash; {report}");
     assert!(pause < Duration::from_secs(5), "{pause:?}");
     assert!(most < f64::from(budget_mib) + 64.0, "{most} MiB");
