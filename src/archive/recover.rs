@@ -1,9 +1,11 @@
 //! What a crash left behind, put right before the archive is written to again.
 //!
-//! With a recorded position, the archive ends there: later files and later bytes are
-//! the torn end. Without one, every whole record counts. A file that is shorter than
-//! recorded, or that cannot be read where it should, is renamed and named to the user,
-//! never deleted: somebody may be able to save the rest of it.
+//! With a recorded position, an open file ends there: later bytes, and later open files
+//! of the same owner, are the torn end. Everywhere else every whole record counts. A
+//! complete file is never touched: what it holds behind a recorded position is stored
+//! twice, which harms nobody. A file that is shorter than recorded, or that cannot be
+//! read where it should, is renamed and named to the user, never deleted: somebody may
+//! be able to save the rest of it.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -87,8 +89,14 @@ fn number(name: &str) -> u64 {
     number.and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
+/// Whose file it is, by its name.
+fn owner(name: &str) -> Option<&str> {
+    name.strip_prefix("peercrawl-")?.splitn(3, '-').nth(2)
+}
+
 pub(super) fn recover(
     folder: &Path,
+    me: &str,
     recorded: Option<&Position>,
 ) -> Result<Recovered, ArchiveError> {
     let mut all = Vec::new();
@@ -115,17 +123,10 @@ pub(super) fn recover(
         recovered.incidents.push(Incident::Missing { file });
     }
     let later = |name: &str| recorded.is_some_and(|r| number(name) > number(&r.file));
-    for name in names(folder, COMPLETE)? {
-        if later(&name) || is_longer(folder, &name, recorded)? {
-            // It was completed and never recorded: an open file again.
-            remove(&path(folder, &name, INDEX))?;
-            rename(&path(folder, &name, COMPLETE), &path(folder, &name, OPEN))?;
-        }
-    }
     for name in names(folder, OPEN)? {
         let cut = match recorded {
             Some(recorded) if recorded.file == name => Some(recorded.offset),
-            Some(_) if later(&name) => Some(0),
+            Some(_) if owner(&name) == Some(me) && later(&name) => Some(0),
             _ => None,
         };
         recovered.open_file(folder, name, cut)?;
@@ -136,15 +137,6 @@ pub(super) fn recover(
         recovered.complete.push(Complete { name, bytes });
     }
     Ok(recovered)
-}
-
-fn is_longer(folder: &Path, name: &str, recorded: Option<&Position>) -> Result<bool, ArchiveError> {
-    let Some(recorded) = recorded.filter(|r| r.file == name) else {
-        return Ok(false);
-    };
-    let path = path(folder, name, COMPLETE);
-    let length = fs::metadata(&path).map_err(ArchiveError::io(&path))?.len();
-    Ok(length > recorded.offset)
 }
 
 impl Recovered {

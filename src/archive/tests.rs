@@ -15,6 +15,7 @@ const NOW_MS: u64 = 1_794_803_786_123;
 fn settings(folder: &Path) -> Settings {
     Settings {
         folder: folder.to_owned(),
+        owner: "state".into(),
         file_bytes: 1 << 20,
         unique: b"this peer".to_vec(),
         info: vec![("software".into(), "peercrawl test".into())],
@@ -192,7 +193,7 @@ fn files_rotate_and_their_indexes_are_sorted() {
 }
 
 #[test]
-fn files_that_were_never_recorded_are_part_of_the_torn_end() {
+fn open_files_that_were_never_recorded_go_and_complete_ones_stay() {
     let folder = TempDir::new().unwrap();
     let mut settings = settings(folder.path());
     settings.file_bytes = 4_000;
@@ -200,18 +201,46 @@ fn files_that_were_never_recorded_are_part_of_the_torn_end() {
     let positions = append(&mut writer, 0..40);
     writer.flush_to_os().unwrap();
     drop(writer);
-    // Backwards, through complete files and their beginnings.
-    for kept in (0..40).rev() {
-        let (mut writer, incidents) =
-            Writer::open(settings.clone(), Some(&positions[kept])).unwrap();
-        assert!(incidents.iter().all(|i| matches!(i, Incident::Cut { .. })));
-        writer.flush_to_os().unwrap();
-        assert_eq!(pages(folder.path()), kept as u64 + 1);
-        assert_eq!(
-            Reader::new(folder.path()).get(&url(kept + 1)).unwrap(),
-            None
-        );
-    }
+    let open = positions[39].file.clone();
+    let in_complete = positions.iter().filter(|p| p.file != open).count();
+    // Recorded in the first file: all others are later, and all but one complete.
+    let (writer, incidents) = Writer::open(settings, Some(&positions[0])).unwrap();
+    let cut = |i: &Incident| matches!(i, Incident::Cut { file, .. } if *file == open);
+    assert!(incidents.iter().all(cut) && incidents.len() == 1);
+    assert_eq!(writer.position(), None);
+    assert_eq!(pages(folder.path()), in_complete as u64);
+    assert!(in_complete > 30, "{in_complete}");
+}
+
+/// Every state of a data directory writes into one folder.
+#[test]
+fn nobody_touches_the_files_of_another_state() {
+    let folder = TempDir::new().unwrap();
+    let owned = |owner: &str| Settings {
+        owner: owner.to_owned(),
+        ..settings(folder.path())
+    };
+    let (mut first, _) = Writer::open(owned("crawl-1"), None).unwrap();
+    let recorded = append(&mut first, 0..3).remove(1);
+    first.flush_to_os().unwrap();
+    drop(first);
+    // The first was killed; its file is completed, and the second is killed too.
+    let (mut second, incidents) = Writer::open(owned("crawl-2"), None).unwrap();
+    assert_eq!(incidents, []);
+    let recorded_by_second = append(&mut second, 3..5).pop().unwrap();
+    second.complete().unwrap();
+    append(&mut second, 5..7);
+    second.flush_to_os().unwrap();
+    drop(second);
+    let (mut first, incidents) = Writer::open(owned("crawl-1"), Some(&recorded)).unwrap();
+    assert_eq!(incidents, []);
+    assert_eq!(pages(folder.path()), 7);
+    let last = append(&mut first, 7..8).remove(0);
+    assert!(last.file > recorded_by_second.file && last.file.ends_with("-crawl-1"));
+    first.flush_to_os().unwrap();
+    drop(first);
+    Writer::open(owned("crawl-2"), Some(&recorded_by_second)).unwrap();
+    assert_eq!(pages(folder.path()), 8);
 }
 
 #[test]

@@ -20,6 +20,9 @@ const BUFFER_BYTES: usize = 1 << 20;
 pub struct Settings {
     /// Where the files are.
     pub folder: PathBuf,
+    /// Whose files this writer begins: part of their names, because several states share
+    /// a folder and each goes on with its own files alone.
+    pub owner: String,
     /// A file that has reached this size is complete. Its index is sorted in memory
     /// then, at about 300 bytes a page: 256 MB a file keeps that small.
     pub file_bytes: u64,
@@ -116,15 +119,15 @@ pub struct Writer {
 
 impl Writer {
     /// Goes on where the engine's own state says that the archive ended, and tells what
-    /// had to be put right. What lies behind `recorded` was never reported as stored
-    /// and is cut off. With nothing recorded (a new state beside an older archive) every
-    /// whole record is kept.
+    /// had to be put right. What lies behind `recorded` in an open file of this owner was
+    /// never reported as stored and is cut off. In any other file, and with nothing
+    /// recorded (a new state beside an older archive), every whole record is kept.
     pub fn open(
         settings: Settings,
         recorded: Option<&Position>,
     ) -> Result<(Self, Vec<Incident>), ArchiveError> {
         fs::create_dir_all(&settings.folder).map_err(ArchiveError::io(&settings.folder))?;
-        let recovered = recover(&settings.folder, recorded)?;
+        let recovered = recover(&settings.folder, &settings.owner, recorded)?;
         let writer = Self {
             settings,
             builder: RecordBuilder::new(),
@@ -293,7 +296,8 @@ fn begin(
     next_number: &mut u64,
     now_ms: Millis,
 ) -> Result<Current, ArchiveError> {
-    let name = format!("peercrawl-{:06}-{}", *next_number, timestamp(now_ms));
+    let (at, owner) = (timestamp(now_ms), &settings.owner);
+    let name = format!("peercrawl-{:06}-{at}-{owner}", *next_number);
     let mut current = Current {
         records: Tail::open(path(&settings.folder, &name, OPEN), 0)?,
         index: Tail::open(path(&settings.folder, &name, INDEX_OPEN), 0)?,

@@ -159,6 +159,27 @@ fn a_crawl_that_is_killed_goes_on() {
     survives_kills(4, WebSpec::new(20, 1_500, 11), 200);
 }
 
+/// Two crawls share a data directory and its archive: neither costs the other a page.
+#[test]
+fn a_crawl_that_goes_on_leaves_the_archive_of_another_alone() {
+    let (first, second) = (
+        web(WebSpec::new(10, 600, 21)),
+        web(WebSpec::new(10, 300, 22)),
+    );
+    let data = TempDir::new().unwrap();
+    let crawler = |web| Crawler {
+        web,
+        data: data.path(),
+    };
+    crawler(&first).kill_after(300).unwrap();
+    crawler(&second).finish();
+    assert_archived(data.path(), &second);
+    let report = crawler(&first).finish();
+    assert!(report["resumed_pages"].as_u64() > Some(0), "{report}");
+    assert_archived(data.path(), &first);
+    assert_archived(data.path(), &second);
+}
+
 /// Run by `.ci/run` with a time limit of its own.
 #[test]
 #[ignore = "takes minutes"]
