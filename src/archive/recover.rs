@@ -3,13 +3,14 @@
 //! With a recorded position, an open file ends there: later bytes, and later open files
 //! of the same owner, are the torn end. Everywhere else every whole record counts. A
 //! complete file is never touched: what it holds behind a recorded position is stored
-//! twice, which harms nobody. A file that is shorter than recorded, or that cannot be
-//! read where it should, is renamed and named to the user, never deleted: somebody may
-//! be able to save the rest of it.
+//! twice, which harms nobody. A file that is shorter than recorded has lost its end in a
+//! power cut: it goes on behind its last whole record. One that cannot be read where it
+//! should is renamed and named to the user, never deleted: somebody may be able to save
+//! the rest of it.
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{BufReader, Seek, SeekFrom};
+use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use super::index::Entry;
@@ -26,6 +27,13 @@ pub enum Incident {
         /// The file.
         file: String,
         /// How many bytes were cut off.
+        bytes: u64,
+    },
+    /// The end of a file that had been recorded never reached the disk.
+    Short {
+        /// The file.
+        file: String,
+        /// How many bytes are missing.
         bytes: u64,
     },
     /// A file could not be trusted and has another name now.
@@ -51,6 +59,11 @@ impl fmt::Display for Incident {
                     "cut {bytes} unrecorded bytes off the archive file {file}"
                 )
             }
+            Self::Short { file, bytes } => write!(
+                f,
+                "the last {bytes} bytes of the archive file {file} did not reach the disk: \
+                 their pages are fetched again"
+            ),
             Self::SetAside { file, why } => {
                 write!(f, "set an archive file aside as {file}: {why}")
             }
@@ -150,26 +163,31 @@ impl Recovered {
     ) -> Result<(), ArchiveError> {
         let open = path(folder, &name, OPEN);
         let length = fs::metadata(&open).map_err(ArchiveError::io(&open))?.len();
-        if cut.is_some_and(|cut| cut > length) {
-            let why = format!("it has {length} bytes and should have more");
-            return self.set_aside(folder, &name, why);
-        }
-        let (mut lines, indexed) = whole_lines(folder, &name, cut.unwrap_or(length));
-        let mut scanned = scan(&open, indexed, cut.unwrap_or(length), &name)?;
+        let wanted = cut.unwrap_or(length);
+        let there = wanted.min(length);
+        let (mut lines, indexed) = whole_lines(folder, &name, there);
+        let mut scanned = scan(&open, indexed, there, &name)?;
         if scanned.damage.is_some() && indexed > 0 {
             // Perhaps it is the index that is wrong about where records end.
             lines.clear();
-            scanned = scan(&open, 0, cut.unwrap_or(length), &name)?;
+            scanned = scan(&open, 0, there, &name)?;
         }
-        // Half a record at the end is what a crash leaves; anything else is not.
+        // A crash leaves half a record at the end, and a power cut may leave zeros there
+        // or less than was recorded; anything else is damage.
         if let Some(damage) = &scanned.damage
-            && (cut.is_some() || !matches!(damage, Damage::CutOff))
+            && !(matches!(damage, Damage::CutOff) && (cut.is_none() || wanted > length))
+            && !is_blank(&open, scanned.end, there)?
         {
             let why = format!("the record at {} {damage}", scanned.end);
             return self.set_aside(folder, &name, why);
         }
-        let end = cut.unwrap_or(scanned.end);
-        if length > end {
+        let end = scanned.end;
+        if cut.is_some() && wanted > end {
+            self.incidents.push(Incident::Short {
+                file: name.clone(),
+                bytes: wanted - end,
+            });
+        } else if length > end {
             let bytes = length - end;
             self.incidents.push(Incident::Cut {
                 file: name.clone(),
@@ -207,12 +225,28 @@ impl Recovered {
     }
 }
 
+/// Whether there are only zeros between two offsets.
+fn is_blank(path: &Path, from: u64, to: u64) -> Result<bool, ArchiveError> {
+    let mut file = File::open(path).map_err(ArchiveError::io(path))?;
+    file.seek(SeekFrom::Start(from))
+        .map_err(ArchiveError::io(path))?;
+    let bytes = BufReader::new(file.take(to - from)).bytes();
+    for byte in bytes {
+        if byte.map_err(ArchiveError::io(path))? != 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// The lines of an open index that belong to records before `end`, and where the last
-/// of those records ends. The index may lag behind its file, or be ahead of it.
+/// of those records ends. The index may lag behind its file, or be ahead of it. The last
+/// line is left out: whether its record is there shows when it is read.
 fn whole_lines(folder: &Path, name: &str, end: u64) -> (String, u64) {
     let bytes = fs::read(path(folder, name, INDEX_OPEN)).unwrap_or_default();
     let mut kept = String::new();
     let mut indexed = 0;
+    let mut before_last = (0, 0);
     for line in bytes.split_inclusive(|b| *b == b'\n') {
         let text = str::from_utf8(line).ok().filter(|l| l.ends_with('\n'));
         let Some((text, entry)) = text.and_then(|t| Some((t, Entry::parse(t.trim_end())?))) else {
@@ -222,10 +256,12 @@ fn whole_lines(folder: &Path, name: &str, end: u64) -> (String, u64) {
         if entry.offset < indexed || after > end {
             break;
         }
+        before_last = (kept.len(), indexed);
         indexed = after;
         kept.push_str(text);
     }
-    (kept, indexed)
+    kept.truncate(before_last.0);
+    (kept, before_last.1)
 }
 
 struct Scanned {
@@ -240,7 +276,7 @@ fn scan(open: &Path, from: u64, end: u64, name: &str) -> Result<Scanned, Archive
     let mut file = File::open(open).map_err(ArchiveError::io(open))?;
     file.seek(SeekFrom::Start(from))
         .map_err(ArchiveError::io(open))?;
-    let mut reader = BufReader::with_capacity(1 << 16, std::io::Read::take(file, end - from));
+    let mut reader = BufReader::with_capacity(1 << 16, file.take(end - from));
     let mut scanned = Scanned {
         lines: String::new(),
         end: from,

@@ -148,9 +148,18 @@ fn a_torn_end_is_cut_wherever_it_is_torn() {
         let rest = length as u64;
         match rest.cmp(&positions[1].offset) {
             std::cmp::Ordering::Less => {
-                assert!(matches!(&incidents[..], [Incident::SetAside { .. }]));
-                let aside = fs::read(path(folder.path(), name, DAMAGED)).unwrap();
-                assert_eq!(aside, records[..length]);
+                // It goes on behind the last whole record.
+                assert!(matches!(&incidents[..], [Incident::Short { .. }]));
+                assert!(!writer.holds(&positions[1]));
+                let end = writer.position().map_or(0, |position| position.offset);
+                assert_eq!(writer.holds(&positions[0]), end >= positions[0].offset);
+                if length % 100 == 0 {
+                    let kept = pages(folder.path());
+                    assert!((whole_pages(length)..=whole_pages(length) + 1).contains(&kept));
+                    append(&mut writer, 9..10);
+                    writer.flush_to_os().unwrap();
+                    assert_eq!(pages(folder.path()), kept + 1);
+                }
             }
             order => {
                 assert_eq!(incidents.len(), usize::from(order.is_gt()));
@@ -162,6 +171,40 @@ fn a_torn_end_is_cut_wherever_it_is_torn() {
             }
         }
     }
+}
+
+/// Some file systems note the new size of a file before its new bytes.
+#[test]
+fn zeros_at_the_end_are_what_a_power_cut_leaves() {
+    let folder = TempDir::new().unwrap();
+    let (mut writer, _) = Writer::open(settings(folder.path()), None).unwrap();
+    let positions = append(&mut writer, 0..4);
+    writer.sync().unwrap();
+    drop(writer);
+    let open = path(folder.path(), &positions[0].file, OPEN);
+    let mut records = fs::read(&open).unwrap();
+    records[positions[1].offset as usize..].fill(0);
+    fs::write(&open, &records).unwrap();
+    let (writer, incidents) = Writer::open(settings(folder.path()), Some(&positions[2])).unwrap();
+    assert!(
+        matches!(&incidents[..], [Incident::Short { .. }]),
+        "{incidents:?}"
+    );
+    assert_eq!(writer.position().as_ref(), Some(&positions[1]));
+    assert_eq!(pages(folder.path()), 2);
+    drop(writer);
+    // Anything else in the middle is damage, and is kept for whoever can save it.
+    records[positions[0].offset as usize + 100] ^= 0x55;
+    records.truncate(positions[1].offset as usize);
+    fs::write(&open, &records).unwrap();
+    fs::remove_file(path(folder.path(), &positions[0].file, INDEX_OPEN)).unwrap();
+    let (_, incidents) = Writer::open(settings(folder.path()), Some(&positions[1])).unwrap();
+    assert!(
+        matches!(&incidents[..], [Incident::SetAside { .. }]),
+        "{incidents:?}"
+    );
+    let aside = fs::read(path(folder.path(), &positions[0].file, DAMAGED)).unwrap();
+    assert_eq!(aside, records);
 }
 
 #[test]

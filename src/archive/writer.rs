@@ -5,6 +5,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::date::timestamp;
 use super::limit::{Complete, DiskLimit, Room, room};
 use super::record::{Prepared, RecordBuilder};
@@ -36,7 +38,7 @@ pub struct Settings {
 }
 
 /// A place between two records.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
     /// The file's name without its ending, which changes when it is complete.
     pub file: String,
@@ -200,6 +202,15 @@ impl Writer {
     /// The place behind the last record, if a file is open.
     pub fn position(&self) -> Option<Position> {
         self.current.as_ref().map(Current::position)
+    }
+
+    /// Whether the archive holds what lies before this place.
+    pub fn holds(&self, place: &Position) -> bool {
+        match self.current.as_ref().filter(|c| c.name == place.file) {
+            Some(current) => current.records.end() >= place.offset,
+            None => fs::metadata(path(&self.settings.folder, &place.file, COMPLETE))
+                .is_ok_and(|file| file.len() >= place.offset),
+        }
     }
 
     /// The disk that archive and indexes take, what waits in memory included.
