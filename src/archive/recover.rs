@@ -16,7 +16,7 @@ use std::path::Path;
 use super::index::Entry;
 use super::limit::Complete;
 use super::member::{Damage, read_member};
-use super::writer::{Current, Position, Tail, path, remove, rename};
+use super::writer::{Current, Position, Tail, path, remove, rename, write_index};
 use super::{ArchiveError, COMPLETE, DAMAGED, INDEX, INDEX_OPEN, OPEN};
 
 /// Something that was put right when the archive was opened.
@@ -43,6 +43,11 @@ pub enum Incident {
         /// What is wrong with it.
         why: String,
     },
+    /// A complete file had no index, and has one again.
+    Indexed {
+        /// The file.
+        file: String,
+    },
     /// The file that was last written to is gone.
     Missing {
         /// The file.
@@ -67,6 +72,7 @@ impl fmt::Display for Incident {
             Self::SetAside { file, why } => {
                 write!(f, "set an archive file aside as {file}: {why}")
             }
+            Self::Indexed { file } => write!(f, "made a new index of the archive file {file}"),
             Self::Missing { file } => write!(f, "the archive file {file} is gone"),
         }
     }
@@ -76,6 +82,8 @@ pub(super) struct Recovered {
     pub current: Option<Current>,
     pub complete: Vec<Complete>,
     pub next_number: u64,
+    /// Bytes of damaged files.
+    pub aside_bytes: u64,
     pub incidents: Vec<Incident>,
 }
 
@@ -119,6 +127,7 @@ pub(super) fn recover(
     let mut recovered = Recovered {
         current: None,
         complete: Vec::new(),
+        aside_bytes: 0,
         // The recorded name counts too: no name stands for two files, one of them gone.
         next_number: recorded
             .map(|recorded| &recorded.file)
@@ -145,11 +154,26 @@ pub(super) fn recover(
         recovered.open_file(folder, name, cut)?;
     }
     for name in names(folder, COMPLETE)? {
-        let size = |ending| fs::metadata(path(folder, &name, ending)).map_or(0, |m| m.len());
-        let bytes = size(COMPLETE) + size(INDEX);
+        if !path(folder, &name, INDEX).exists() {
+            // Whoever looks for a URL sees the indexes alone. Damage shows when it is
+            // verified; what lies before it can be found at least.
+            let scanned = scan(&path(folder, &name, COMPLETE), 0, u64::MAX, &name)?;
+            write_index(folder, &name, &scanned.lines)?;
+            let file = name.clone();
+            recovered.incidents.push(Incident::Indexed { file });
+        }
+        let bytes = size(folder, &name, COMPLETE) + size(folder, &name, INDEX);
         recovered.complete.push(Complete { name, bytes });
     }
+    for name in names(folder, DAMAGED)? {
+        recovered.aside_bytes += size(folder, &name, DAMAGED);
+    }
     Ok(recovered)
+}
+
+/// The size of a file, which may have gone.
+fn size(folder: &Path, name: &str, ending: &str) -> u64 {
+    fs::metadata(path(folder, name, ending)).map_or(0, |file| file.len())
 }
 
 impl Recovered {

@@ -361,6 +361,13 @@ fn damage_is_named_and_the_rest_is_still_checked() {
         assert!(verified.records >= 12, "{verified:?}");
         assert!(Reader::new(folder.path()).get(&url(3)).unwrap().is_some());
     }
+    // Told once: in its message, and not as a cause as well.
+    let mut bad = good.clone();
+    bad[start..].fill(0x10);
+    fs::write(&file, &bad).unwrap();
+    let error = Reader::new(folder.path()).get(&url(3)).unwrap_err();
+    assert!(error.to_string().contains("is not valid gzip"), "{error}");
+    assert!(std::error::Error::source(&error).is_none());
     fs::write(&file, &good).unwrap();
     let index = path(folder.path(), &positions[0].file, INDEX);
     let lines = fs::read_to_string(&index).unwrap();
@@ -409,6 +416,67 @@ fn the_disk_limit_is_kept_by_stopping_or_by_removing_the_oldest() {
             append(&mut writer, 59..60);
         }
     }
+}
+
+#[test]
+fn a_lost_index_is_made_again() {
+    let folder = TempDir::new().unwrap();
+    let (mut writer, _) = Writer::open(settings(folder.path()), None).unwrap();
+    let name = append(&mut writer, 0..5)[0].file.clone();
+    writer.complete().unwrap();
+    let index = path(folder.path(), &name, INDEX);
+    let before = fs::read(&index).unwrap();
+    fs::remove_file(&index).unwrap();
+    let (_, incidents) = Writer::open(settings(folder.path()), None).unwrap();
+    assert_eq!(incidents, [Incident::Indexed { file: name }]);
+    assert_eq!(fs::read(&index).unwrap(), before);
+    assert_eq!(pages(folder.path()), 5);
+}
+
+#[test]
+fn what_was_set_aside_is_named_and_counts() {
+    let folder = TempDir::new().unwrap();
+    let aside = path(folder.path(), "peercrawl-000001-x-state", DAMAGED);
+    fs::write(aside, [0; 5_000]).unwrap();
+    let mut settings = settings(folder.path());
+    settings.limit = DiskLimit {
+        limit_bytes: 5_100,
+        when_full: WhenFull::RemoveOldest,
+    };
+    let (mut writer, _) = Writer::open(settings, None).unwrap();
+    assert_eq!(writer.used_bytes(), 5_000);
+    let refused = writer.append(&exchange(1, &answer(1), None), NOW_MS);
+    assert!(matches!(refused, Err(ArchiveError::LimitReached { .. })));
+    let verified = Reader::new(folder.path()).verify().unwrap();
+    let problem = verified.problems[0].to_string();
+    assert!(problem.starts_with("peercrawl-000001-x-state.warc.gz.damaged at 0: was damaged"));
+}
+
+/// Only complete files can be removed, and the usual size of one may be over the limit.
+#[test]
+fn a_limit_below_the_size_of_a_file_is_kept_too() {
+    let folder = TempDir::new().unwrap();
+    let mut settings = settings(folder.path());
+    let limit = |limit_bytes| DiskLimit {
+        limit_bytes,
+        when_full: WhenFull::RemoveOldest,
+    };
+    assert!(settings.file_bytes > 30_000);
+    settings.limit = limit(30_000);
+    let (mut writer, _) = Writer::open(settings, None).unwrap();
+    append(&mut writer, 0..60);
+    assert!(writer.used_bytes() <= 31_000);
+    // Raised and lowered again while a file is open that is larger than the new limit.
+    writer.set_limit(limit(200_000));
+    append(&mut writer, 60..120);
+    writer.set_limit(limit(8_000));
+    append(&mut writer, 120..180);
+    assert!(writer.used_bytes() <= 9_000);
+    writer.complete().unwrap();
+    let reader = Reader::new(folder.path());
+    assert!(reader.get(&url(179)).unwrap().is_some());
+    assert!(reader.get(&url(0)).unwrap().is_none());
+    pages(folder.path());
 }
 
 #[test]
