@@ -345,6 +345,16 @@ fn a_replay_gives_what_the_server_sent() {
         .output()
         .unwrap();
     assert!(get.stdout.ends_with(&ask(&web.seeds()[0]).1), "{get:?}");
+    // `| head -1` closes the pipe: no error.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let get = Command::new(env!("CARGO_BIN_EXE_peercrawl"))
+        .args(["archive", "get", &web.seeds()[0], "--data"])
+        .arg(&data)
+        .stdout(writer)
+        .output()
+        .unwrap();
+    assert!(get.status.success() && get.stderr.is_empty(), "{get:?}");
 }
 
 /// Asks the server as the crawler does, and gives the head and the body as sent.
