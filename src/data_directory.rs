@@ -77,6 +77,7 @@ impl DataDirectory {
     pub fn keep(&self, state: &str, settings: &Settings) -> Result<Kept, KeepError> {
         let archive = settings.archive.enabled.then(|| archive::Settings {
             folder: self.archive(),
+            owner: state.to_owned(),
             file_bytes: settings.archive.file_bytes,
             unique: blake3::derive_key("peercrawl archive files 1", &self.secret).to_vec(),
             info: vec![

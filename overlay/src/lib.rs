@@ -21,7 +21,7 @@
 //!   functions that are told the time and touch no socket
 //! - [`reachability`]: whether others can reach a peer; [`guard`]: where anybody may be
 //!   made to connect
-//! - [`meter`]: the seam for a limit on bytes
+//! - [`meter`]: the seam for a limit on bytes; [`whole_file`]: small files, replaced
 //! - [`envelope`], [`replay`], [`offenders`], [`identity`]: what strangers send, checked
 
 pub mod addresses;
@@ -44,6 +44,7 @@ pub mod reachability;
 pub mod replay;
 pub mod routing;
 pub mod topology;
+pub mod whole_file;
 
 use std::sync::Arc;
 use std::time::Duration;

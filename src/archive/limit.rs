@@ -46,16 +46,16 @@ pub(super) enum Room {
     None,
 }
 
-/// Whether `more_bytes` fit beside `open_bytes` of the open file and the complete
-/// files, oldest first.
+/// Whether `more_bytes` fit beside `stays_bytes`, which cannot be removed (the open file,
+/// and what was set aside), and the complete files, oldest first.
 pub(super) fn room(
     limit: DiskLimit,
     complete: &VecDeque<Complete>,
-    open_bytes: u64,
+    stays_bytes: u64,
     more_bytes: u64,
 ) -> Room {
     let sum: u64 = complete.iter().map(|file| file.bytes).sum();
-    let mut wanted = sum.saturating_add(open_bytes).saturating_add(more_bytes);
+    let mut wanted = sum.saturating_add(stays_bytes).saturating_add(more_bytes);
     if wanted <= limit.limit_bytes {
         return Room::Remove(0);
     }

@@ -68,12 +68,13 @@ pub enum ArchiveError {
         /// Bytes that they may have.
         limit_bytes: u64,
     },
-    /// A file could not be read or written.
+    /// A file could not be read or written. The cause is in the message, so it is not a
+    /// source as well: it would be told twice.
     #[error("archive file {0}: {1}")]
-    Io(PathBuf, #[source] io::Error),
+    Io(PathBuf, io::Error),
     /// A record that was asked for cannot be read.
-    #[error("archive file {0}: {1}")]
-    Damaged(PathBuf, #[source] Damage),
+    #[error("a record of the archive file {0} {1}")]
+    Damaged(PathBuf, Damage),
 }
 
 impl ArchiveError {

@@ -1,19 +1,22 @@
 //! What a crash left behind, put right before the archive is written to again.
 //!
-//! With a recorded position, the archive ends there: later files and later bytes are
-//! the torn end. Without one, every whole record counts. A file that is shorter than
-//! recorded, or that cannot be read where it should, is renamed and named to the user,
-//! never deleted: somebody may be able to save the rest of it.
+//! With a recorded position, an open file ends there: later bytes, and later open files
+//! of the same owner, are the torn end. Everywhere else every whole record counts. A
+//! complete file is never touched: what it holds behind a recorded position is stored
+//! twice, which harms nobody. A file that is shorter than recorded has lost its end in a
+//! power cut: it goes on behind its last whole record. One that cannot be read where it
+//! should is renamed and named to the user, never deleted: somebody may be able to save
+//! the rest of it.
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{BufReader, Seek, SeekFrom};
+use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use super::index::Entry;
 use super::limit::Complete;
 use super::member::{Damage, read_member};
-use super::writer::{Current, Position, Tail, path, remove, rename};
+use super::writer::{Current, Position, Tail, path, remove, rename, write_index};
 use super::{ArchiveError, COMPLETE, DAMAGED, INDEX, INDEX_OPEN, OPEN};
 
 /// Something that was put right when the archive was opened.
@@ -26,12 +29,24 @@ pub enum Incident {
         /// How many bytes were cut off.
         bytes: u64,
     },
+    /// The end of a file that had been recorded never reached the disk.
+    Short {
+        /// The file.
+        file: String,
+        /// How many bytes are missing.
+        bytes: u64,
+    },
     /// A file could not be trusted and has another name now.
     SetAside {
         /// Its new name.
         file: String,
         /// What is wrong with it.
         why: String,
+    },
+    /// A complete file had no index, and has one again.
+    Indexed {
+        /// The file.
+        file: String,
     },
     /// The file that was last written to is gone.
     Missing {
@@ -49,9 +64,15 @@ impl fmt::Display for Incident {
                     "cut {bytes} unrecorded bytes off the archive file {file}"
                 )
             }
+            Self::Short { file, bytes } => write!(
+                f,
+                "the last {bytes} bytes of the archive file {file} did not reach the disk: \
+                 their pages are fetched again"
+            ),
             Self::SetAside { file, why } => {
                 write!(f, "set an archive file aside as {file}: {why}")
             }
+            Self::Indexed { file } => write!(f, "made a new index of the archive file {file}"),
             Self::Missing { file } => write!(f, "the archive file {file} is gone"),
         }
     }
@@ -61,6 +82,8 @@ pub(super) struct Recovered {
     pub current: Option<Current>,
     pub complete: Vec<Complete>,
     pub next_number: u64,
+    /// Bytes of damaged files.
+    pub aside_bytes: u64,
     pub incidents: Vec<Incident>,
 }
 
@@ -87,8 +110,14 @@ fn number(name: &str) -> u64 {
     number.and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
+/// Whose file it is, by its name.
+fn owner(name: &str) -> Option<&str> {
+    name.strip_prefix("peercrawl-")?.splitn(3, '-').nth(2)
+}
+
 pub(super) fn recover(
     folder: &Path,
+    me: &str,
     recorded: Option<&Position>,
 ) -> Result<Recovered, ArchiveError> {
     let mut all = Vec::new();
@@ -98,6 +127,7 @@ pub(super) fn recover(
     let mut recovered = Recovered {
         current: None,
         complete: Vec::new(),
+        aside_bytes: 0,
         // The recorded name counts too: no name stands for two files, one of them gone.
         next_number: recorded
             .map(|recorded| &recorded.file)
@@ -115,36 +145,35 @@ pub(super) fn recover(
         recovered.incidents.push(Incident::Missing { file });
     }
     let later = |name: &str| recorded.is_some_and(|r| number(name) > number(&r.file));
-    for name in names(folder, COMPLETE)? {
-        if later(&name) || is_longer(folder, &name, recorded)? {
-            // It was completed and never recorded: an open file again.
-            remove(&path(folder, &name, INDEX))?;
-            rename(&path(folder, &name, COMPLETE), &path(folder, &name, OPEN))?;
-        }
-    }
     for name in names(folder, OPEN)? {
         let cut = match recorded {
             Some(recorded) if recorded.file == name => Some(recorded.offset),
-            Some(_) if later(&name) => Some(0),
+            Some(_) if owner(&name) == Some(me) && later(&name) => Some(0),
             _ => None,
         };
         recovered.open_file(folder, name, cut)?;
     }
     for name in names(folder, COMPLETE)? {
-        let size = |ending| fs::metadata(path(folder, &name, ending)).map_or(0, |m| m.len());
-        let bytes = size(COMPLETE) + size(INDEX);
+        if !path(folder, &name, INDEX).exists() {
+            // Whoever looks for a URL sees the indexes alone. Damage shows when it is
+            // verified; what lies before it can be found at least.
+            let scanned = scan(&path(folder, &name, COMPLETE), 0, u64::MAX, &name)?;
+            write_index(folder, &name, &scanned.lines)?;
+            let file = name.clone();
+            recovered.incidents.push(Incident::Indexed { file });
+        }
+        let bytes = size(folder, &name, COMPLETE) + size(folder, &name, INDEX);
         recovered.complete.push(Complete { name, bytes });
+    }
+    for name in names(folder, DAMAGED)? {
+        recovered.aside_bytes += size(folder, &name, DAMAGED);
     }
     Ok(recovered)
 }
 
-fn is_longer(folder: &Path, name: &str, recorded: Option<&Position>) -> Result<bool, ArchiveError> {
-    let Some(recorded) = recorded.filter(|r| r.file == name) else {
-        return Ok(false);
-    };
-    let path = path(folder, name, COMPLETE);
-    let length = fs::metadata(&path).map_err(ArchiveError::io(&path))?.len();
-    Ok(length > recorded.offset)
+/// The size of a file, which may have gone.
+fn size(folder: &Path, name: &str, ending: &str) -> u64 {
+    fs::metadata(path(folder, name, ending)).map_or(0, |file| file.len())
 }
 
 impl Recovered {
@@ -158,26 +187,31 @@ impl Recovered {
     ) -> Result<(), ArchiveError> {
         let open = path(folder, &name, OPEN);
         let length = fs::metadata(&open).map_err(ArchiveError::io(&open))?.len();
-        if cut.is_some_and(|cut| cut > length) {
-            let why = format!("it has {length} bytes and should have more");
-            return self.set_aside(folder, &name, why);
-        }
-        let (mut lines, indexed) = whole_lines(folder, &name, cut.unwrap_or(length));
-        let mut scanned = scan(&open, indexed, cut.unwrap_or(length), &name)?;
+        let wanted = cut.unwrap_or(length);
+        let there = wanted.min(length);
+        let (mut lines, indexed) = whole_lines(folder, &name, there);
+        let mut scanned = scan(&open, indexed, there, &name)?;
         if scanned.damage.is_some() && indexed > 0 {
             // Perhaps it is the index that is wrong about where records end.
             lines.clear();
-            scanned = scan(&open, 0, cut.unwrap_or(length), &name)?;
+            scanned = scan(&open, 0, there, &name)?;
         }
-        // Half a record at the end is what a crash leaves; anything else is not.
+        // A crash leaves half a record at the end, and a power cut may leave zeros there
+        // or less than was recorded; anything else is damage.
         if let Some(damage) = &scanned.damage
-            && (cut.is_some() || !matches!(damage, Damage::CutOff))
+            && !(matches!(damage, Damage::CutOff) && (cut.is_none() || wanted > length))
+            && !is_blank(&open, scanned.end, there)?
         {
             let why = format!("the record at {} {damage}", scanned.end);
             return self.set_aside(folder, &name, why);
         }
-        let end = cut.unwrap_or(scanned.end);
-        if length > end {
+        let end = scanned.end;
+        if cut.is_some() && wanted > end {
+            self.incidents.push(Incident::Short {
+                file: name.clone(),
+                bytes: wanted - end,
+            });
+        } else if length > end {
             let bytes = length - end;
             self.incidents.push(Incident::Cut {
                 file: name.clone(),
@@ -215,12 +249,28 @@ impl Recovered {
     }
 }
 
+/// Whether there are only zeros between two offsets.
+fn is_blank(path: &Path, from: u64, to: u64) -> Result<bool, ArchiveError> {
+    let mut file = File::open(path).map_err(ArchiveError::io(path))?;
+    file.seek(SeekFrom::Start(from))
+        .map_err(ArchiveError::io(path))?;
+    let bytes = BufReader::new(file.take(to - from)).bytes();
+    for byte in bytes {
+        if byte.map_err(ArchiveError::io(path))? != 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// The lines of an open index that belong to records before `end`, and where the last
-/// of those records ends. The index may lag behind its file, or be ahead of it.
+/// of those records ends. The index may lag behind its file, or be ahead of it. The last
+/// line is left out: whether its record is there shows when it is read.
 fn whole_lines(folder: &Path, name: &str, end: u64) -> (String, u64) {
     let bytes = fs::read(path(folder, name, INDEX_OPEN)).unwrap_or_default();
     let mut kept = String::new();
     let mut indexed = 0;
+    let mut before_last = (0, 0);
     for line in bytes.split_inclusive(|b| *b == b'\n') {
         let text = str::from_utf8(line).ok().filter(|l| l.ends_with('\n'));
         let Some((text, entry)) = text.and_then(|t| Some((t, Entry::parse(t.trim_end())?))) else {
@@ -230,10 +280,12 @@ fn whole_lines(folder: &Path, name: &str, end: u64) -> (String, u64) {
         if entry.offset < indexed || after > end {
             break;
         }
+        before_last = (kept.len(), indexed);
         indexed = after;
         kept.push_str(text);
     }
-    (kept, indexed)
+    kept.truncate(before_last.0);
+    (kept, before_last.1)
 }
 
 struct Scanned {
@@ -248,7 +300,7 @@ fn scan(open: &Path, from: u64, end: u64, name: &str) -> Result<Scanned, Archive
     let mut file = File::open(open).map_err(ArchiveError::io(open))?;
     file.seek(SeekFrom::Start(from))
         .map_err(ArchiveError::io(open))?;
-    let mut reader = BufReader::with_capacity(1 << 16, std::io::Read::take(file, end - from));
+    let mut reader = BufReader::with_capacity(1 << 16, file.take(end - from));
     let mut scanned = Scanned {
         lines: String::new(),
         end: from,

@@ -15,6 +15,7 @@ const NOW_MS: u64 = 1_794_803_786_123;
 fn settings(folder: &Path) -> Settings {
     Settings {
         folder: folder.to_owned(),
+        owner: "state".into(),
         file_bytes: 1 << 20,
         unique: b"this peer".to_vec(),
         info: vec![("software".into(), "peercrawl test".into())],
@@ -147,9 +148,18 @@ fn a_torn_end_is_cut_wherever_it_is_torn() {
         let rest = length as u64;
         match rest.cmp(&positions[1].offset) {
             std::cmp::Ordering::Less => {
-                assert!(matches!(&incidents[..], [Incident::SetAside { .. }]));
-                let aside = fs::read(path(folder.path(), name, DAMAGED)).unwrap();
-                assert_eq!(aside, records[..length]);
+                // It goes on behind the last whole record.
+                assert!(matches!(&incidents[..], [Incident::Short { .. }]));
+                assert!(!writer.holds(&positions[1]));
+                let end = writer.position().map_or(0, |position| position.offset);
+                assert_eq!(writer.holds(&positions[0]), end >= positions[0].offset);
+                if length % 100 == 0 {
+                    let kept = pages(folder.path());
+                    assert!((whole_pages(length)..=whole_pages(length) + 1).contains(&kept));
+                    append(&mut writer, 9..10);
+                    writer.flush_to_os().unwrap();
+                    assert_eq!(pages(folder.path()), kept + 1);
+                }
             }
             order => {
                 assert_eq!(incidents.len(), usize::from(order.is_gt()));
@@ -161,6 +171,40 @@ fn a_torn_end_is_cut_wherever_it_is_torn() {
             }
         }
     }
+}
+
+/// Some file systems note the new size of a file before its new bytes.
+#[test]
+fn zeros_at_the_end_are_what_a_power_cut_leaves() {
+    let folder = TempDir::new().unwrap();
+    let (mut writer, _) = Writer::open(settings(folder.path()), None).unwrap();
+    let positions = append(&mut writer, 0..4);
+    writer.sync().unwrap();
+    drop(writer);
+    let open = path(folder.path(), &positions[0].file, OPEN);
+    let mut records = fs::read(&open).unwrap();
+    records[positions[1].offset as usize..].fill(0);
+    fs::write(&open, &records).unwrap();
+    let (writer, incidents) = Writer::open(settings(folder.path()), Some(&positions[2])).unwrap();
+    assert!(
+        matches!(&incidents[..], [Incident::Short { .. }]),
+        "{incidents:?}"
+    );
+    assert_eq!(writer.position().as_ref(), Some(&positions[1]));
+    assert_eq!(pages(folder.path()), 2);
+    drop(writer);
+    // Anything else in the middle is damage, and is kept for whoever can save it.
+    records[positions[0].offset as usize + 100] ^= 0x55;
+    records.truncate(positions[1].offset as usize);
+    fs::write(&open, &records).unwrap();
+    fs::remove_file(path(folder.path(), &positions[0].file, INDEX_OPEN)).unwrap();
+    let (_, incidents) = Writer::open(settings(folder.path()), Some(&positions[1])).unwrap();
+    assert!(
+        matches!(&incidents[..], [Incident::SetAside { .. }]),
+        "{incidents:?}"
+    );
+    let aside = fs::read(path(folder.path(), &positions[0].file, DAMAGED)).unwrap();
+    assert_eq!(aside, records);
 }
 
 #[test]
@@ -192,7 +236,7 @@ fn files_rotate_and_their_indexes_are_sorted() {
 }
 
 #[test]
-fn files_that_were_never_recorded_are_part_of_the_torn_end() {
+fn open_files_that_were_never_recorded_go_and_complete_ones_stay() {
     let folder = TempDir::new().unwrap();
     let mut settings = settings(folder.path());
     settings.file_bytes = 4_000;
@@ -200,18 +244,46 @@ fn files_that_were_never_recorded_are_part_of_the_torn_end() {
     let positions = append(&mut writer, 0..40);
     writer.flush_to_os().unwrap();
     drop(writer);
-    // Backwards, through complete files and their beginnings.
-    for kept in (0..40).rev() {
-        let (mut writer, incidents) =
-            Writer::open(settings.clone(), Some(&positions[kept])).unwrap();
-        assert!(incidents.iter().all(|i| matches!(i, Incident::Cut { .. })));
-        writer.flush_to_os().unwrap();
-        assert_eq!(pages(folder.path()), kept as u64 + 1);
-        assert_eq!(
-            Reader::new(folder.path()).get(&url(kept + 1)).unwrap(),
-            None
-        );
-    }
+    let open = positions[39].file.clone();
+    let in_complete = positions.iter().filter(|p| p.file != open).count();
+    // Recorded in the first file: all others are later, and all but one complete.
+    let (writer, incidents) = Writer::open(settings, Some(&positions[0])).unwrap();
+    let cut = |i: &Incident| matches!(i, Incident::Cut { file, .. } if *file == open);
+    assert!(incidents.iter().all(cut) && incidents.len() == 1);
+    assert_eq!(writer.position(), None);
+    assert_eq!(pages(folder.path()), in_complete as u64);
+    assert!(in_complete > 30, "{in_complete}");
+}
+
+/// Every state of a data directory writes into one folder.
+#[test]
+fn nobody_touches_the_files_of_another_state() {
+    let folder = TempDir::new().unwrap();
+    let owned = |owner: &str| Settings {
+        owner: owner.to_owned(),
+        ..settings(folder.path())
+    };
+    let (mut first, _) = Writer::open(owned("crawl-1"), None).unwrap();
+    let recorded = append(&mut first, 0..3).remove(1);
+    first.flush_to_os().unwrap();
+    drop(first);
+    // The first was killed; its file is completed, and the second is killed too.
+    let (mut second, incidents) = Writer::open(owned("crawl-2"), None).unwrap();
+    assert_eq!(incidents, []);
+    let recorded_by_second = append(&mut second, 3..5).pop().unwrap();
+    second.complete().unwrap();
+    append(&mut second, 5..7);
+    second.flush_to_os().unwrap();
+    drop(second);
+    let (mut first, incidents) = Writer::open(owned("crawl-1"), Some(&recorded)).unwrap();
+    assert_eq!(incidents, []);
+    assert_eq!(pages(folder.path()), 7);
+    let last = append(&mut first, 7..8).remove(0);
+    assert!(last.file > recorded_by_second.file && last.file.ends_with("-crawl-1"));
+    first.flush_to_os().unwrap();
+    drop(first);
+    Writer::open(owned("crawl-2"), Some(&recorded_by_second)).unwrap();
+    assert_eq!(pages(folder.path()), 8);
 }
 
 #[test]
@@ -289,6 +361,13 @@ fn damage_is_named_and_the_rest_is_still_checked() {
         assert!(verified.records >= 12, "{verified:?}");
         assert!(Reader::new(folder.path()).get(&url(3)).unwrap().is_some());
     }
+    // Told once: in its message, and not as a cause as well.
+    let mut bad = good.clone();
+    bad[start..].fill(0x10);
+    fs::write(&file, &bad).unwrap();
+    let error = Reader::new(folder.path()).get(&url(3)).unwrap_err();
+    assert!(error.to_string().contains("is not valid gzip"), "{error}");
+    assert!(std::error::Error::source(&error).is_none());
     fs::write(&file, &good).unwrap();
     let index = path(folder.path(), &positions[0].file, INDEX);
     let lines = fs::read_to_string(&index).unwrap();
@@ -337,6 +416,67 @@ fn the_disk_limit_is_kept_by_stopping_or_by_removing_the_oldest() {
             append(&mut writer, 59..60);
         }
     }
+}
+
+#[test]
+fn a_lost_index_is_made_again() {
+    let folder = TempDir::new().unwrap();
+    let (mut writer, _) = Writer::open(settings(folder.path()), None).unwrap();
+    let name = append(&mut writer, 0..5)[0].file.clone();
+    writer.complete().unwrap();
+    let index = path(folder.path(), &name, INDEX);
+    let before = fs::read(&index).unwrap();
+    fs::remove_file(&index).unwrap();
+    let (_, incidents) = Writer::open(settings(folder.path()), None).unwrap();
+    assert_eq!(incidents, [Incident::Indexed { file: name }]);
+    assert_eq!(fs::read(&index).unwrap(), before);
+    assert_eq!(pages(folder.path()), 5);
+}
+
+#[test]
+fn what_was_set_aside_is_named_and_counts() {
+    let folder = TempDir::new().unwrap();
+    let aside = path(folder.path(), "peercrawl-000001-x-state", DAMAGED);
+    fs::write(aside, [0; 5_000]).unwrap();
+    let mut settings = settings(folder.path());
+    settings.limit = DiskLimit {
+        limit_bytes: 5_100,
+        when_full: WhenFull::RemoveOldest,
+    };
+    let (mut writer, _) = Writer::open(settings, None).unwrap();
+    assert_eq!(writer.used_bytes(), 5_000);
+    let refused = writer.append(&exchange(1, &answer(1), None), NOW_MS);
+    assert!(matches!(refused, Err(ArchiveError::LimitReached { .. })));
+    let verified = Reader::new(folder.path()).verify().unwrap();
+    let problem = verified.problems[0].to_string();
+    assert!(problem.starts_with("peercrawl-000001-x-state.warc.gz.damaged at 0: was damaged"));
+}
+
+/// Only complete files can be removed, and the usual size of one may be over the limit.
+#[test]
+fn a_limit_below_the_size_of_a_file_is_kept_too() {
+    let folder = TempDir::new().unwrap();
+    let mut settings = settings(folder.path());
+    let limit = |limit_bytes| DiskLimit {
+        limit_bytes,
+        when_full: WhenFull::RemoveOldest,
+    };
+    assert!(settings.file_bytes > 30_000);
+    settings.limit = limit(30_000);
+    let (mut writer, _) = Writer::open(settings, None).unwrap();
+    append(&mut writer, 0..60);
+    assert!(writer.used_bytes() <= 31_000);
+    // Raised and lowered again while a file is open that is larger than the new limit.
+    writer.set_limit(limit(200_000));
+    append(&mut writer, 60..120);
+    writer.set_limit(limit(8_000));
+    append(&mut writer, 120..180);
+    assert!(writer.used_bytes() <= 9_000);
+    writer.complete().unwrap();
+    let reader = Reader::new(folder.path());
+    assert!(reader.get(&url(179)).unwrap().is_some());
+    assert!(reader.get(&url(0)).unwrap().is_none());
+    pages(folder.path());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::member::{Damage, read_member};
 use super::read::{Reader, for_each_line};
 use super::recover::names;
 use super::writer::path;
-use super::{ArchiveError, COMPLETE, INDEX, OPEN};
+use super::{ArchiveError, COMPLETE, DAMAGED, INDEX, OPEN};
 
 /// Something that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +55,11 @@ impl Reader {
                     verified.index(&path(&self.folder, &name, INDEX), &name, lines)?;
                 }
             }
+        }
+        for name in names(&self.folder, DAMAGED)? {
+            let file = format!("{name}{DAMAGED}");
+            let what = "was damaged and set aside: save what you can, and move it elsewhere";
+            verified.problem(&file, 0, what);
         }
         Ok(verified)
     }

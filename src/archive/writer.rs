@@ -5,6 +5,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+
 use super::date::timestamp;
 use super::limit::{Complete, DiskLimit, Room, room};
 use super::record::{Prepared, RecordBuilder};
@@ -20,8 +22,12 @@ const BUFFER_BYTES: usize = 1 << 20;
 pub struct Settings {
     /// Where the files are.
     pub folder: PathBuf,
-    /// A file that has reached this size is complete. Its index is sorted in memory
-    /// then, at about 300 bytes a page: 256 MB a file keeps that small.
+    /// Whose files this writer begins: part of their names, because several states share
+    /// a folder and each goes on with its own files alone.
+    pub owner: String,
+    /// A file that has reached this size, or a quarter of the limit, is complete: only
+    /// complete files can be removed to make room. Its index is sorted in memory then, at
+    /// about 300 bytes a page: 256 MB a file keeps that small.
     pub file_bytes: u64,
     /// Bytes that no other archive has, such as the peer's id: the ids of the records
     /// that begin its files are made from them.
@@ -33,7 +39,7 @@ pub struct Settings {
 }
 
 /// A place between two records.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
     /// The file's name without its ending, which changes when it is complete.
     pub file: String,
@@ -110,26 +116,29 @@ pub struct Writer {
     current: Option<Current>,
     /// Oldest first.
     complete: VecDeque<Complete>,
+    /// The disk that damaged files take, which were set aside.
+    aside_bytes: u64,
     /// The number of the next file; numbers are never used again.
     next_number: u64,
 }
 
 impl Writer {
     /// Goes on where the engine's own state says that the archive ended, and tells what
-    /// had to be put right. What lies behind `recorded` was never reported as stored
-    /// and is cut off. With nothing recorded (a new state beside an older archive) every
-    /// whole record is kept.
+    /// had to be put right. What lies behind `recorded` in an open file of this owner was
+    /// never reported as stored and is cut off. In any other file, and with nothing
+    /// recorded (a new state beside an older archive), every whole record is kept.
     pub fn open(
         settings: Settings,
         recorded: Option<&Position>,
     ) -> Result<(Self, Vec<Incident>), ArchiveError> {
         fs::create_dir_all(&settings.folder).map_err(ArchiveError::io(&settings.folder))?;
-        let recovered = recover(&settings.folder, recorded)?;
+        let recovered = recover(&settings.folder, &settings.owner, recorded)?;
         let writer = Self {
             settings,
             builder: RecordBuilder::new(),
             current: recovered.current,
             complete: recovered.complete.into(),
+            aside_bytes: recovered.aside_bytes,
             next_number: recovered.next_number,
         };
         Ok((writer, recovered.incidents))
@@ -143,14 +152,16 @@ impl Writer {
         prepared: &Prepared,
         now_ms: Millis,
     ) -> Result<Position, ArchiveError> {
-        self.make_room(prepared.len() as u64)?;
+        let quarter = self.settings.limit.limit_bytes / 4;
+        let file_bytes = self.settings.file_bytes.min(quarter);
         if self
             .current
             .as_ref()
-            .is_some_and(|c| c.records.end() >= self.settings.file_bytes)
+            .is_some_and(|c| c.records.end() >= file_bytes)
         {
             self.complete()?;
         }
+        self.make_room(prepared.len() as u64)?;
         let current = match &mut self.current {
             Some(current) => current,
             none => none.insert(begin(
@@ -199,10 +210,20 @@ impl Writer {
         self.current.as_ref().map(Current::position)
     }
 
-    /// The disk that archive and indexes take, what waits in memory included.
+    /// Whether the archive holds what lies before this place.
+    pub fn holds(&self, place: &Position) -> bool {
+        match self.current.as_ref().filter(|c| c.name == place.file) {
+            Some(current) => current.records.end() >= place.offset,
+            None => fs::metadata(path(&self.settings.folder, &place.file, COMPLETE))
+                .is_ok_and(|file| file.len() >= place.offset),
+        }
+    }
+
+    /// The disk that archive and indexes take, what was set aside and what waits in
+    /// memory included.
     pub fn used_bytes(&self) -> u64 {
         let complete: u64 = self.complete.iter().map(|file| file.bytes).sum();
-        complete + self.current.as_ref().map_or(0, Current::bytes)
+        complete + self.aside_bytes + self.current.as_ref().map_or(0, Current::bytes)
     }
 
     /// Another limit, as the user has just chosen it.
@@ -213,7 +234,8 @@ impl Writer {
     fn make_room(&mut self, more_bytes: u64) -> Result<(), ArchiveError> {
         let limit = self.settings.limit;
         let open_bytes = self.current.as_ref().map_or(0, Current::bytes);
-        let Room::Remove(count) = room(limit, &self.complete, open_bytes, more_bytes) else {
+        let stays_bytes = open_bytes + self.aside_bytes;
+        let Room::Remove(count) = room(limit, &self.complete, stays_bytes, more_bytes) else {
             return Err(ArchiveError::LimitReached {
                 used_bytes: self.used_bytes(),
                 limit_bytes: limit.limit_bytes,
@@ -266,24 +288,31 @@ impl Current {
         self.records.sync()?;
         self.index.flush_to_os()?;
         let text = fs::read_to_string(&self.index.path);
-        let sorted = index::sorted(&text.map_err(ArchiveError::io(&self.index.path))?);
-        // The index is there before the file is called complete. It is written under
-        // another name first, so that half an index is never taken for a whole one.
-        let draft = path(folder, &self.name, ".cdxj.draft");
-        let written = File::create(&draft).and_then(|mut file| {
-            file.write_all(sorted.as_bytes())?;
-            file.sync_all()
-        });
-        written.map_err(ArchiveError::io(&draft))?;
-        rename(&draft, &path(folder, &self.name, INDEX))?;
+        let text = text.map_err(ArchiveError::io(&self.index.path))?;
+        // The index is there before the file is called complete.
+        let index_bytes = write_index(folder, &self.name, &text)?;
         rename(&self.records.path, &path(folder, &self.name, COMPLETE))?;
         remove(&self.index.path)?;
         sync_folder(folder)?;
         Ok(Complete {
             name: self.name.clone(),
-            bytes: self.records.end() + sorted.len() as u64,
+            bytes: self.records.end() + index_bytes,
         })
     }
+}
+
+/// Writes the index of a complete file, sorted, and tells its size. It has another name
+/// first, so that half an index is never taken for a whole one.
+pub(super) fn write_index(folder: &Path, name: &str, lines: &str) -> Result<u64, ArchiveError> {
+    let sorted = index::sorted(lines);
+    let draft = path(folder, name, ".cdxj.draft");
+    let written = File::create(&draft).and_then(|mut file| {
+        file.write_all(sorted.as_bytes())?;
+        file.sync_all()
+    });
+    written.map_err(ArchiveError::io(&draft))?;
+    rename(&draft, &path(folder, name, INDEX))?;
+    Ok(sorted.len() as u64)
 }
 
 /// Begins a file with the record that describes it.
@@ -293,7 +322,8 @@ fn begin(
     next_number: &mut u64,
     now_ms: Millis,
 ) -> Result<Current, ArchiveError> {
-    let name = format!("peercrawl-{:06}-{}", *next_number, timestamp(now_ms));
+    let (at, owner) = (timestamp(now_ms), &settings.owner);
+    let name = format!("peercrawl-{:06}-{at}-{owner}", *next_number);
     let mut current = Current {
         records: Tail::open(path(&settings.folder, &name, OPEN), 0)?,
         index: Tail::open(path(&settings.folder, &name, INDEX_OPEN), 0)?,

@@ -73,12 +73,16 @@ fn list(reader: &Reader) -> anyhow::Result<ExitCode> {
             written = writeln!(out, "{timestamp}\t{status}\t{media_type}\t{url}");
         }
     })?;
-    match written.and_then(|()| out.flush()) {
-        // Whoever reads has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-        result => result.context("cannot write the list")?,
-    }
+    unless_closed(written.and_then(|()| out.flush())).context("cannot write the list")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A pipe that is closed is no error: whoever reads has seen enough.
+fn unless_closed(written: io::Result<()>) -> io::Result<()> {
+    match written {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
 }
 
 fn get(reader: &Reader, url: &str) -> anyhow::Result<ExitCode> {
@@ -97,21 +101,19 @@ fn get(reader: &Reader, url: &str) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     };
     let mut out = io::stdout().lock();
-    out.write_all(&record.block)?;
-    match original {
-        // A revisit has its own headers, and the payload of the first visit.
-        Some(original) => out.write_all(original.payload())?,
-        None if record.kind() == "revisit" => {
-            let first = record
-                .field("WARC-Refers-To-Target-URI")
-                .unwrap_or_default();
-            eprintln!(
-                "peercrawl: its body is the same as that of {first}, which is not stored here"
-            );
-        }
-        None => {}
+    // A revisit has its own headers, and the payload of the first visit.
+    let payload = original.as_ref().map_or(&[][..], |first| first.payload());
+    let written = out
+        .write_all(&record.block)
+        .and_then(|()| out.write_all(payload))
+        .and_then(|()| out.flush());
+    unless_closed(written).context("cannot write the answer")?;
+    if original.is_none() && record.kind() == "revisit" {
+        let first = record
+            .field("WARC-Refers-To-Target-URI")
+            .unwrap_or_default();
+        eprintln!("peercrawl: its body is the same as that of {first}, which is not stored here");
     }
-    out.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -163,7 +163,7 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
         counters: &counters,
         preprocessor: &preprocessor,
         outbox: &outbox,
-    })?;
+    });
     let captures = Arc::new(Captures::new(unique_prefix(overlay.me().0, clock.now_ms())));
 
     let mut crew = Crew::default();

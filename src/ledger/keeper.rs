@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, select, tick};
 use parking_lot::Mutex;
 
+use super::resume::Left;
+use super::settling::{Recent, Unsettled, settle};
 use super::{CrawlRecord, KeptLedger, Ledger, Letter, Pending};
 use crate::archive::{self, ArchiveError, DiskLimit, Prepared, Writer};
 use crate::clock::Clock;
@@ -42,6 +44,7 @@ pub struct Kept {
     folder: Arc<DataFolder>,
     store: Store,
     writer: Option<Writer>,
+    left: Left,
     /// What had to be put right, in words for people.
     pub notices: Vec<String>,
 }
@@ -73,10 +76,29 @@ impl Kept {
             notices.extend(incidents.iter().map(ToString::to_string));
             writer = Some(opened);
         }
+        let read = |store: &Store| {
+            let again = settle(store, writer.as_ref(), position.as_ref())?;
+            Ok((again, Left::read(store)?))
+        };
+        let (again, left) = match read(&store) {
+            Err(why @ StoreError::Damaged(..)) => {
+                let set_aside;
+                (store, set_aside) = store.set_aside(&why)?;
+                notices.push(set_aside.to_string());
+                (0, Left::default())
+            }
+            left => left?,
+        };
+        if again > 0 {
+            notices.push(format!(
+                "{again} URLs are fetched again: their pages were not on the disk yet"
+            ));
+        }
         Ok(Self {
             folder,
             store,
             writer,
+            left,
             notices,
         })
     }
@@ -89,6 +111,7 @@ pub struct Hands {
     store: Arc<Store>,
     writer: Option<Writer>,
     records: Receiver<(Prepared, Room)>,
+    unsettled: Unsettled,
 }
 
 impl Ledger {
@@ -99,6 +122,7 @@ impl Ledger {
         let ledger = Self {
             kept: Some(KeptLedger {
                 pending: Mutex::default(),
+                left: Mutex::new(Some(kept.left)),
                 store: store.clone(),
                 records: kept.writer.is_some().then_some(sender),
                 record_room: PageRoom::new(MOST_RECORD_BYTES),
@@ -115,6 +139,7 @@ impl Ledger {
             store,
             writer: kept.writer,
             records,
+            unsettled: Unsettled::default(),
         };
         (Arc::new(ledger), hands)
     }
@@ -135,6 +160,21 @@ impl Ledger {
     pub fn archive_bytes(&self) -> u64 {
         let kept = self.kept.as_ref();
         kept.map_or(0, |kept| kept.archive_bytes.load(SeqCst))
+    }
+}
+
+impl Hands {
+    /// The archive first: then what is done may leave its queue for good.
+    fn sync(&mut self) -> Result<(), KeepError> {
+        if let Some(writer) = &mut self.writer {
+            writer.sync()?;
+            let settled = self.unsettled.settled();
+            if !settled.is_empty() {
+                self.store.commit(&settled)?;
+                self.unsettled.clear();
+            }
+        }
+        Ok(self.store.sync()?)
     }
 }
 
@@ -197,7 +237,7 @@ impl Keeper {
         let Some(kept) = &self.ledger.kept else {
             return true;
         };
-        let (mut batch, letters) = take(&mut kept.pending.lock());
+        let (mut batch, recent, letters) = take(&mut kept.pending.lock());
         // What the batch speaks of was given to the archive before: it is appended, or
         // waits here.
         for _ in 0..self.hands.records.len() {
@@ -214,12 +254,16 @@ impl Keeper {
         if !is_flushed {
             return false;
         }
-        if batch.is_empty() && letters.is_empty() {
+        if batch.is_empty() && recent.is_empty() && letters.is_empty() {
             return true;
         }
         if let Some(writer) = &self.hands.writer {
-            if let Some(position) = writer.position() {
-                batch.archive_position(&position);
+            let position = writer.position();
+            if let Some(position) = &position {
+                batch.archive_position(position);
+            }
+            if !recent.is_empty() {
+                self.hands.unsettled.note(recent, position, &mut batch);
             }
             if let Some(kept) = &self.ledger.kept {
                 kept.archive_bytes.store(writer.used_bytes(), SeqCst);
@@ -240,12 +284,7 @@ impl Keeper {
     /// Brings everything to the disk. What fails here fails again at the next write,
     /// which says so.
     fn sync(&mut self) {
-        let archive = self.hands.writer.as_mut().map_or(Ok(()), Writer::sync);
-        let is_synced = match archive {
-            Ok(()) => self.hands.store.sync().map_err(KeepError::from),
-            Err(error) => Err(error.into()),
-        };
-        if let Err(error) = is_synced {
+        if let Err(error) = self.hands.sync() {
             tracing::warn!("not on the disk yet: {error}");
         }
     }
@@ -298,7 +337,7 @@ impl Keeper {
 }
 
 /// Takes everything out that waits to be written.
-fn take(pending: &mut Pending) -> (Batch, Vec<Letter>) {
+fn take(pending: &mut Pending) -> (Batch, Recent, Vec<Letter>) {
     let mut batch = std::mem::take(&mut pending.batch);
     for id in std::mem::take(&mut pending.changed) {
         let record: Option<&CrawlRecord> = pending.crawls.get(&id);
@@ -308,5 +347,6 @@ fn take(pending: &mut Pending) -> (Batch, Vec<Letter>) {
             None => {}
         }
     }
-    (batch, std::mem::take(&mut pending.letters))
+    let recent = std::mem::take(&mut pending.recent);
+    (batch, recent, std::mem::take(&mut pending.letters))
 }

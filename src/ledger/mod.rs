@@ -14,10 +14,14 @@
 //! - `keeper`: the thread that writes
 //! - `capture`: an exchange with a server, on its way into the archive
 //! - `resume`: what an earlier run has left
+//! - `settling`: what a power cut can take back
 
 mod capture;
 mod keeper;
 mod resume;
+mod settling;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +33,9 @@ use serde::{Deserialize, Serialize};
 
 pub use capture::{Capture, Captures};
 pub use keeper::{Hands, KeepError, Keeper, Kept};
+use resume::Left;
 pub use resume::{Resumed, resume};
+use settling::Recent;
 
 use crate::archive::{DiskLimit, Prepared};
 use crate::crawl::{CrawlDefinition, CrawlId};
@@ -61,6 +67,15 @@ pub struct PageTotals {
 }
 
 impl PageTotals {
+    /// Takes another's away.
+    fn subtract(&mut self, other: Self) {
+        self.pages = self.pages.saturating_sub(other.pages);
+        self.bytes = self.bytes.saturating_sub(other.bytes);
+        self.new = self.new.saturating_sub(other.new);
+        self.duplicate = self.duplicate.saturating_sub(other.duplicate);
+        self.unknown = self.unknown.saturating_sub(other.unknown);
+    }
+
     /// Adds another's.
     pub fn add(&mut self, other: Self) {
         self.pages += other.pages;
@@ -92,6 +107,10 @@ struct CrawlRecord {
 struct Pending {
     batch: Batch,
     letters: Vec<Letter>,
+    /// What is done, if it has to wait for the archive.
+    recent: Recent,
+    /// Higher than every number that was given to a URL in this run.
+    next_number: u64,
     crawls: HashMap<CrawlId, CrawlRecord>,
     /// Crawls whose totals have changed.
     changed: Vec<CrawlId>,
@@ -109,6 +128,8 @@ pub struct Ledger {
 struct KeptLedger {
     pending: Mutex<Pending>,
     store: Arc<Store>,
+    /// What an earlier run has left, until it is resumed.
+    left: Mutex<Option<Left>>,
     records: Option<Sender<(Prepared, Room)>>,
     /// What the records may hold that wait for the keeper.
     record_room: Arc<PageRoom>,
@@ -187,9 +208,17 @@ impl Ledger {
             Ok(bytes) => self.note(|pending| {
                 pending.batch.url_seen(site, fingerprint);
                 pending.batch.queue_push(site, job.number, &bytes);
+                pending.next_number = pending.next_number.max(job.number + 1);
             }),
             Err(error) => tracing::error!("cannot keep {}: {error}", job.record.url),
         }
+    }
+
+    /// A number that no queued URL of this run has had: a site that was put away and
+    /// comes back gives none twice, because a URL may leave its queue on disk late.
+    pub fn next_number(&self) -> u64 {
+        let kept = self.kept.as_ref();
+        kept.map_or(0, |kept| kept.pending.lock().next_number)
     }
 
     /// URLs of a site were seen elsewhere.
@@ -212,8 +241,12 @@ impl Ledger {
 
     /// A URL is done, and its page with it if it had one.
     pub fn done(&self, done: Done, page: Option<(CrawlId, PageTotals)>) {
+        let archives = self.archives();
         self.note(|pending| {
-            pending.batch.queue_pop(done.site, done.number);
+            match archives {
+                true => pending.recent.done(done, page),
+                false => pending.batch.queue_pop(done.site, done.number),
+            }
             if let Some((crawl, totals)) = page
                 && let Some(record) = pending.crawls.get_mut(&crawl)
             {
@@ -227,7 +260,13 @@ impl Ledger {
 
     /// Nothing waits in a site's queue any more.
     pub fn queue_cleared(&self, site: Key) {
-        self.note(|pending| pending.batch.queue_clear(site));
+        let archives = self.archives();
+        self.note(|pending| {
+            pending.batch.queue_clear(site);
+            if archives {
+                pending.recent.cleared(site);
+            }
+        });
     }
 
     /// What is known of a host has changed.
@@ -243,7 +282,13 @@ impl Ledger {
 
     /// A site has left.
     pub fn site_left(&self, host: &str, site: Key) {
-        self.note(|pending| pending.batch.site_remove(host, site));
+        let archives = self.archives();
+        self.note(|pending| {
+            pending.batch.site_remove(host, site);
+            if archives {
+                pending.recent.cleared(site);
+            }
+        });
     }
 
     /// Where and when a content was seen.
@@ -283,6 +328,11 @@ impl Ledger {
                 }
             });
         });
+    }
+
+    /// What an earlier run has left, once.
+    fn take_left(&self) -> Option<Left> {
+        self.kept.as_ref()?.left.lock().take()
     }
 
     /// A crawl that an earlier run took part in.

@@ -33,6 +33,16 @@ pub struct Resumed<'a> {
     pub outbox: &'a Outbox,
 }
 
+/// What an earlier run has left, read before anything goes on with it: what cannot be
+/// read shows here, and not half-way.
+#[derive(Default)]
+pub(super) struct Left {
+    crawls: Vec<CrawlRecord>,
+    counters: Option<Vec<u8>>,
+    queues: Vec<Queue>,
+    outbox: Vec<(u64, UrlRecord)>,
+}
+
 /// A queue on disk.
 struct Queue {
     site: Key,
@@ -41,28 +51,44 @@ struct Queue {
     next_number: u64,
 }
 
-/// Reads back what an earlier run has left; tells how many pages it had fetched.
-pub fn resume(blocks: &Resumed<'_>) -> Result<u64, StoreError> {
-    let Some(store) = blocks.ledger.store() else {
-        return Ok(0);
+impl Left {
+    /// Reads it.
+    pub fn read(store: &Store) -> Result<Self, StoreError> {
+        let mut left = Self::default();
+        store.for_each_crawl(|bytes| match postcard::from_bytes(bytes) {
+            Ok(record) => left.crawls.push(record),
+            Err(error) => tracing::error!("a crawl cannot be read back: {error}"),
+        })?;
+        if left.crawls.is_empty() {
+            return Ok(left);
+        }
+        left.counters = store.counters()?;
+        left.queues = queues(store)?;
+        store.for_each_in_outbox(|number, bytes| match postcard::from_bytes(bytes) {
+            Ok(record) => left.outbox.push((number, record)),
+            Err(error) => tracing::error!("a URL of the outbox cannot be read back: {error}"),
+        })?;
+        Ok(left)
+    }
+}
+
+/// Goes on with what an earlier run has left; tells how many pages it had fetched.
+pub fn resume(blocks: &Resumed<'_>) -> u64 {
+    let Some(left) = blocks.ledger.take_left() else {
+        return 0;
     };
-    let mut pages = 0;
-    let mut crawls = Vec::new();
-    store.for_each_crawl(|bytes| match postcard::from_bytes(bytes) {
-        Ok(record) => crawls.push(record),
-        Err(error) => tracing::error!("a crawl cannot be read back: {error}"),
-    })?;
-    if crawls.is_empty() {
-        return Ok(0);
+    if left.crawls.is_empty() {
+        return 0;
     }
     blocks.ledger.set_more();
-    if let Some(bytes) = store.counters()? {
+    if let Some(bytes) = left.counters {
         match postcard::from_bytes(&bytes) {
             Ok(values) => blocks.counters.restore(&values),
             Err(error) => tracing::error!("the totals cannot be read back: {error}"),
         }
     }
-    for record in crawls {
+    let mut pages = 0;
+    for record in left.crawls {
         let CrawlRecord { definition, totals } = &record;
         if let Some(crawl) = blocks.crawls.add(definition.clone(), blocks.form) {
             crawl.budget.resume(totals.pages);
@@ -71,18 +97,15 @@ pub fn resume(blocks: &Resumed<'_>) -> Result<u64, StoreError> {
         blocks.counters.restore_pages(*totals);
         blocks.ledger.resumed(record);
     }
-    for queue in queues(store)? {
+    for queue in left.queues {
         blocks
             .preprocessor
-            .resume(&queue.host, queue.site, queue.on_disk, queue.next_number)?;
+            .resume(&queue.host, queue.site, queue.on_disk, queue.next_number);
     }
-    store.for_each_in_outbox(
-        |number, bytes| match postcard::from_bytes::<UrlRecord>(bytes) {
-            Ok(record) => blocks.outbox.restore(number, record),
-            Err(error) => tracing::error!("a URL of the outbox cannot be read back: {error}"),
-        },
-    )?;
-    Ok(pages)
+    for (number, record) in left.outbox {
+        blocks.outbox.restore(number, record);
+    }
+    pages
 }
 
 /// The queues that are on disk, one for each site.

@@ -190,10 +190,10 @@ impl Limits {
         let (file, left) = QuotaFile::open(path)?;
         match left.as_deref().map(Quota::load) {
             Some(Some(quota)) => self.account.lock().quota = quota,
-            Some(None) => tracing::warn!(
-                "{} is no account of data: counting begins anew",
-                path.display()
-            ),
+            Some(None) => match file.set_aside() {
+                Ok(set_aside) => tracing::warn!("{set_aside}; counting begins anew"),
+                Err(error) => tracing::warn!("counting begins anew: {error}"),
+            },
             None => {}
         }
         *self.file.lock() = Some(file);
@@ -343,6 +343,8 @@ mod tests {
         assert_eq!(run(70, 2_000_000), 570);
         std::fs::write(&path, b"nonsense").unwrap();
         assert_eq!(run(3, 3_000_000), 3);
+        let aside = folder.path().join("quota.damaged-1");
+        assert_eq!(std::fs::read(aside).unwrap(), b"nonsense");
         let limits = Limits::new(&config::Limits::default());
         assert!(
             limits.keep_quota(folder.path()).is_err(),

@@ -4,7 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use peercrawl_overlay::whole_file;
+
 use crate::clock::Millis;
+use crate::store::{SetAside, StoreError};
 
 /// How much of the account a crash can lose.
 const PERIOD_MS: Millis = 30_000;
@@ -32,6 +35,11 @@ impl QuotaFile {
         Ok((file, left))
     }
 
+    /// What was left there is no account: it gets another name, and is not written over.
+    pub fn set_aside(&self) -> Result<SetAside, StoreError> {
+        SetAside::rename(&self.path, "it is no account of data".to_owned())
+    }
+
     /// Whether it is time to save again.
     pub fn is_due(&self, now_ms: Millis) -> bool {
         now_ms >= self.saved_ms + PERIOD_MS
@@ -40,9 +48,7 @@ impl QuotaFile {
     /// Replaces what the file holds.
     pub fn save(&mut self, bytes: &[u8], now_ms: Millis) {
         self.saved_ms = now_ms;
-        let new = self.path.with_extension("new");
-        let saved = fs::write(&new, bytes).and_then(|()| fs::rename(&new, &self.path));
-        if let Err(error) = saved {
+        if let Err(error) = whole_file::write(&self.path, bytes) {
             let path = self.path.display();
             tracing::warn!("cannot save the data of the thirty days to {path}: {error}");
         }

@@ -5,13 +5,24 @@
 //! latest, and the disk is asked for the rest. No site is locked while the disk is read.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use super::{Candidate, Preprocessor};
 use crate::crawl_jobs::{OnDisk, Phase, SiteCell, SiteHead, SiteState};
 use crate::distribution::Key;
 use crate::seen_urls::SeenUrls;
 use crate::store::StoreError;
+
+/// A part of the store cannot be read. Once is enough: it would be said for every URL.
+fn unreadable(host: &str, error: &StoreError) {
+    static IS_SAID: AtomicBool = AtomicBool::new(false);
+    if !IS_SAID.swap(true, Relaxed) {
+        tracing::error!(
+            "cannot read back what is known of {host}, and perhaps of others, whose pages \
+             may be fetched again: {error}"
+        );
+    }
+}
 
 impl Preprocessor {
     /// Which of these URLs were seen, by what is on disk.
@@ -22,7 +33,7 @@ impl Preprocessor {
         let is_seen = |url: &Candidate| match store.is_seen(key, url.fingerprint) {
             Ok(is_seen) => is_seen,
             Err(error) => {
-                tracing::error!("cannot look {} up: {error}", url.record.url);
+                unreadable(url.record.url.host(), &error);
                 false
             }
         };
@@ -34,8 +45,9 @@ impl Preprocessor {
         self.is_roomy.store(is_roomy, Relaxed);
     }
 
-    /// The site of a host, made if it is new; `None` if there are too many already, or
-    /// if what is on disk of it cannot be read. It is whole if there is room for that.
+    /// The site of a host, made if it is new; `None` if there are too many already. It is
+    /// whole if there is room for that. What cannot be read of it counts as not seen: to
+    /// fetch a page again is better than to lose it.
     pub(super) fn site(&self, host: &str, key: Key) -> Option<Arc<SiteCell>> {
         let cell = self
             .classifier
@@ -44,25 +56,23 @@ impl Preprocessor {
             true => self.make_whole(&cell),
             false => self.bring_head(&cell),
         };
-        match known {
-            Ok(()) => Some(cell),
-            Err(error) => {
-                tracing::error!("cannot read back what is known of {host}: {error}");
-                None
-            }
+        if let Err(error) = known {
+            unreadable(host, &error);
         }
+        Some(cell)
     }
 
     /// Brings the head of a site that this peer has not met since it was put away.
     /// Reads from the disk: the site must not be locked.
     fn bring_head(&self, cell: &Arc<SiteCell>) -> Result<(), StoreError> {
-        let state = cell.lock();
+        let mut state = cell.lock();
         if state.is_whole || state.has_head {
             return Ok(());
         }
         let Some(store) = self.ledger.store() else {
             return Ok(());
         };
+        self.number_anew(&mut state);
         let host = state.site.host().to_owned();
         drop(state);
         if store.seen_elsewhere(&host)?.is_some() {
@@ -82,13 +92,14 @@ impl Preprocessor {
     /// Brings all that is on disk of a site. Reads from the disk: the site must not be
     /// locked.
     pub(super) fn make_whole(&self, cell: &Arc<SiteCell>) -> Result<(), StoreError> {
-        let state = cell.lock();
+        let mut state = cell.lock();
         if state.is_whole {
             return Ok(());
         }
         let Some(store) = self.ledger.store() else {
             return Ok(());
         };
+        self.number_anew(&mut state);
         let host = state.site.host().to_owned();
         let (has_head, thinned) = (state.has_head, state.thinned);
         drop(state);
@@ -119,6 +130,17 @@ impl Preprocessor {
         Ok(())
     }
 
+    /// A site that was put away gives no number again: see [`Ledger::next_number`].
+    ///
+    /// [`Ledger::next_number`]: crate::ledger::Ledger::next_number
+    fn number_anew(&self, state: &mut SiteState) {
+        if !state.has_head {
+            let on_disk = state.site.end_on_disk();
+            let next_number = self.ledger.next_number();
+            state.site.continue_from(on_disk, next_number);
+        }
+    }
+
     fn set_head(&self, state: &mut SiteState, bytes: &[u8]) {
         match postcard::from_bytes::<SiteHead>(bytes) {
             Ok(head) => state.site.set_head(head, self.jobs.now_ms()),
@@ -135,29 +157,23 @@ impl Preprocessor {
     }
 
     /// A site goes on where an earlier run has left it.
-    pub fn resume(
-        &self,
-        host: &str,
-        key: Key,
-        on_disk: OnDisk,
-        next_number: u64,
-    ) -> Result<(), StoreError> {
+    pub fn resume(&self, host: &str, key: Key, on_disk: OnDisk, next_number: u64) {
         let Some(cell) = self.classifier.site(host, key, false) else {
             tracing::error!("no room for {host}: it waits until there is");
-            return Ok(());
+            return;
         };
-        let head = match self.ledger.store() {
-            Some(store) => store.site(host)?,
-            None => None,
-        };
+        let head = self.ledger.store().map(|store| store.site(host));
+        let head = head.transpose().unwrap_or_else(|error| {
+            unreadable(host, &error);
+            None
+        });
         let mut state = cell.lock();
         state.has_head = true;
-        if let Some(head) = head {
+        if let Some(head) = head.flatten() {
             self.set_head(&mut state, &head);
         }
         self.jobs.continue_queue(&mut state, on_disk, next_number);
         self.jobs.submit(&cell, &mut state);
-        Ok(())
     }
 
     /// Takes a site out of memory that nothing waits for: what is known of it is on

@@ -38,6 +38,7 @@ enum Table {
     Content,
     Outbox,
     Crawl,
+    Recent,
     Totals,
 }
 
@@ -121,6 +122,16 @@ impl Batch {
         self.remove(Table::Outbox, &sequence.to_be_bytes());
     }
 
+    /// URLs are done, and stay in their queues until their pages are on the disk.
+    pub fn recent_put(&mut self, sequence: u64, record: &[u8]) {
+        self.put(Table::Recent, &sequence.to_be_bytes(), record);
+    }
+
+    /// Those pages are on the disk, or are to be fetched again.
+    pub fn recent_remove(&mut self, sequence: u64) {
+        self.remove(Table::Recent, &sequence.to_be_bytes());
+    }
+
     /// The totals as they are with this batch.
     pub fn counters(&mut self, counters: &[u8]) {
         self.put(Table::Totals, COUNTERS, counters);
@@ -186,6 +197,7 @@ impl Table {
             Self::Content => &tables.content,
             Self::Outbox => &tables.outbox,
             Self::Crawl => &tables.crawl,
+            Self::Recent => &tables.recent,
             Self::Totals => &tables.totals,
         }
     }

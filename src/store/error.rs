@@ -28,12 +28,13 @@ pub enum StoreError {
     /// What is there is not what was written.
     #[error("{0} is damaged: {1}")]
     Damaged(PathBuf, String),
-    /// A file could not be read or written.
+    /// A file could not be read or written. The cause is in the message, so it is not a
+    /// source as well: it would be told twice.
     #[error("{0}: {1}")]
-    Io(PathBuf, #[source] io::Error),
+    Io(PathBuf, io::Error),
     /// The database failed otherwise; the next commit opens it again.
     #[error("{0}: {1}")]
-    Database(PathBuf, #[source] fjall::Error),
+    Database(PathBuf, fjall::Error),
 }
 
 impl StoreError {

@@ -4,6 +4,8 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
+use peercrawl_overlay::whole_file;
+
 use super::StoreError;
 
 /// Brings a data directory from the format of its place in the list (the first from 1
@@ -26,7 +28,7 @@ pub struct SetAside {
 
 impl SetAside {
     /// Gives a file or folder the next free name that ends in `.damaged` and a number.
-    pub(super) fn rename(was: &Path, why: String) -> Result<Self, StoreError> {
+    pub(crate) fn rename(was: &Path, why: String) -> Result<Self, StoreError> {
         let mut number = 1;
         let now = loop {
             let mut name = was.as_os_str().to_owned();
@@ -150,10 +152,11 @@ fn bring_up_to_date(folder: &Path, migrations: &[Migration]) -> Result<(), Store
         Ok(text) => match text.trim().parse::<u32>() {
             Ok(found) if found > 0 => found,
             _ => {
-                return Err(StoreError::Damaged(
-                    path,
-                    "it holds no format number".to_owned(),
-                ));
+                let why = format!(
+                    "it holds no format number; if this folder is PeerCrawl's, write {known} into \
+                     that file, else choose another --data directory"
+                );
+                return Err(StoreError::Damaged(path, why));
             }
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -173,17 +176,7 @@ fn bring_up_to_date(folder: &Path, migrations: &[Migration]) -> Result<(), Store
 
 /// Writes a small file so that it is there as a whole or not at all, for its owner only.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    let draft = path.with_extension("draft");
-    let mut options = OpenOptions::new();
-    options.create(true).truncate(true).write(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let written = options.open(&draft).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()
-    });
-    written.map_err(StoreError::io(&draft))?;
-    fs::rename(&draft, path).map_err(StoreError::io(path))
+    whole_file::write(path, bytes).map_err(StoreError::io(path))
 }
 
 /// Takes everybody else's rights to a file away. On Windows the user's own folder does.

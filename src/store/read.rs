@@ -138,6 +138,17 @@ impl Store {
         )
     }
 
+    /// What was done and may not have been on the disk yet, in order.
+    pub fn for_each_recent(&self, mut each: impl FnMut(u64, &[u8])) -> Result<(), StoreError> {
+        self.for_each(
+            |tables| &tables.recent,
+            |key, value| {
+                each(u64::from_be_bytes(key.try_into().ok()?), value);
+                Some(())
+            },
+        )
+    }
+
     /// The totals of the last batch.
     pub fn counters(&self) -> Result<Option<Vec<u8>>, StoreError> {
         self.get(|tables| &tables.totals, COUNTERS)

@@ -9,6 +9,7 @@
 //! | `content` | content fingerprint (16) | claim |
 //! | `outbox` | sequence (8) | URL record |
 //! | `crawl` | crawl id (8) | definition and totals |
+//! | `recent` | sequence (8) | URLs that are done, and where their pages are |
 //! | `totals` | a word | counters, or the archive's position |
 //!
 //! Numbers are big-endian, so that their order is the order of the keys.
@@ -31,6 +32,7 @@ pub(super) struct Tables {
     pub content: Keyspace,
     pub outbox: Keyspace,
     pub crawl: Keyspace,
+    pub recent: Keyspace,
     pub totals: Keyspace,
 }
 
@@ -58,6 +60,7 @@ impl Tables {
             content: table("content")?,
             outbox: table("outbox")?,
             crawl: table("crawl")?,
+            recent: table("recent")?,
             totals: table("totals")?,
         })
     }

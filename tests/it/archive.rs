@@ -82,6 +82,7 @@ fn an_archive_gives_back_what_servers_sent() {
     }
     let settings = Settings {
         folder: folder.clone(),
+        owner: "state".into(),
         file_bytes: 300_000,
         unique: b"this peer".to_vec(),
         info: vec![

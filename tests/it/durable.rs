@@ -13,8 +13,10 @@ use peercrawl::archive::{Reader, Verified};
 use peercrawl::data_directory::{DataDirectory, PEER_STATE};
 use peercrawl::demo::fleet::WebNames;
 use peercrawl::demo::web::{Web, WebSpec};
+use peercrawl::distribution::Key;
 use peercrawl::engine::{Ending, Engine, Surroundings};
 use peercrawl::limits::Limits;
+use peercrawl::store::{Batch, DataFolder, Store};
 use peercrawl_overlay::PeerId;
 use peercrawl_overlay::memory::MemoryNetwork;
 use serde_json::Value;
@@ -157,6 +159,27 @@ fn survives_kills(kills: u64, spec: WebSpec, most_requests: u64) {
 #[test]
 fn a_crawl_that_is_killed_goes_on() {
     survives_kills(4, WebSpec::new(20, 1_500, 11), 200);
+}
+
+/// Two crawls share a data directory and its archive: neither costs the other a page.
+#[test]
+fn a_crawl_that_goes_on_leaves_the_archive_of_another_alone() {
+    let (first, second) = (
+        web(WebSpec::new(10, 600, 21)),
+        web(WebSpec::new(10, 300, 22)),
+    );
+    let data = TempDir::new().unwrap();
+    let crawler = |web| Crawler {
+        web,
+        data: data.path(),
+    };
+    crawler(&first).kill_after(300).unwrap();
+    crawler(&second).finish();
+    assert_archived(data.path(), &second);
+    let report = crawler(&first).finish();
+    assert!(report["resumed_pages"].as_u64() > Some(0), "{report}");
+    assert_archived(data.path(), &first);
+    assert_archived(data.path(), &second);
 }
 
 /// Run by `.ci/run` with a time limit of its own.
@@ -328,6 +351,16 @@ fn a_replay_gives_what_the_server_sent() {
         .output()
         .unwrap();
     assert!(get.stdout.ends_with(&ask(&web.seeds()[0]).1), "{get:?}");
+    // `| head -1` closes the pipe: no error.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let get = Command::new(env!("CARGO_BIN_EXE_peercrawl"))
+        .args(["archive", "get", &web.seeds()[0], "--data"])
+        .arg(&data)
+        .stdout(writer)
+        .output()
+        .unwrap();
+    assert!(get.status.success() && get.stderr.is_empty(), "{get:?}");
 }
 
 /// Asks the server as the crawler does, and gives the head and the body as sent.
@@ -376,6 +409,69 @@ fn kept_peer(
         receipts: None,
     });
     engine.unwrap()
+}
+
+/// Tables of the state in the order of their size, largest last.
+fn table_files(state: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for keyspace in fs::read_dir(state.join("keyspaces")).unwrap() {
+        let tables = keyspace.unwrap().path().join("tables");
+        let found = fs::read_dir(tables).into_iter().flatten();
+        files.extend(found.map(|file| file.unwrap().path()));
+    }
+    files.sort_by_cached_key(|file| fs::metadata(file).unwrap().len());
+    files
+}
+
+/// A queue that cannot be read is no reason to start no more: the state is kept under
+/// another name, and the crawl begins anew.
+#[test]
+fn a_damaged_queue_is_set_aside_and_the_crawl_begins_anew() {
+    let web = web(WebSpec {
+        oddities: false,
+        ..WebSpec::new(4, 200, 5)
+    });
+    let (data, settings) = (TempDir::new().unwrap(), settings());
+    let engine = kept_engine(&web, data.path(), |_| {});
+    assert_eq!(engine.wait(DEADLINE), Some(Ending::Complete));
+    engine.shutdown();
+    // A queue that is long enough to be written to a table.
+    {
+        let folder = DataFolder::open(data.path()).unwrap();
+        let (store, _) = Store::open(&folder, PEER_STATE).unwrap();
+        let mut draw = draws(1);
+        for site in 0..100 {
+            let mut batch = Batch::new();
+            for number in 0..1_000 {
+                let url: Vec<u8> = (0..80).map(|_| draw(256) as u8).collect();
+                batch.queue_push(Key(site), number, &url);
+            }
+            store.commit(&batch).unwrap();
+        }
+        let is_there = || table_files(&data.path().join(PEER_STATE)).pop();
+        wait_until("a table", || is_there().is_some());
+    }
+    let table = table_files(&data.path().join(PEER_STATE)).pop().unwrap();
+    let mut bytes = fs::read(&table).unwrap();
+    assert!(bytes.len() > 1_000_000, "{}", bytes.len());
+    let middle = bytes.len() / 2;
+    bytes[middle..middle + 5_000].fill(0x55);
+    fs::write(&table, bytes).unwrap();
+
+    let directory = DataDirectory::open(data.path(), [7; 32]).unwrap();
+    let kept = directory.keep(PEER_STATE, &settings).unwrap();
+    assert!(
+        kept.notices.join(" ").contains("state.damaged-1"),
+        "{:?}",
+        kept.notices
+    );
+    drop((kept, directory));
+    assert!(data.path().join("state.damaged-1/keyspaces").is_dir());
+    let engine = kept_engine(&web, data.path(), |_| {});
+    assert_eq!(engine.wait(DEADLINE), Some(Ending::Complete));
+    assert_eq!(engine.shutdown().pages, 200);
+    assert_eq!(web.log().fetched_twice, 200);
+    assert_archived(data.path(), &web);
 }
 
 /// A peer that has fetched everything and was started again hands over what it knows of

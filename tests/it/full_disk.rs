@@ -80,6 +80,7 @@ fn the_archive_goes_on_when_there_is_room_again() {
     let folder = small_disk().join("archive");
     let settings = Settings {
         folder: folder.clone(),
+        owner: "state".into(),
         file_bytes: 1 << 20,
         unique: Vec::new(),
         info: Vec::new(),

@@ -4,7 +4,7 @@
 //! that file holds what a disk would hold: a copy of it is the disk after the cut. It
 //! takes the right to mount.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -71,18 +71,52 @@ impl Drop for Disk {
     }
 }
 
-/// Crawls for so long, cuts the power, and tells what that may cost.
-fn cut_after(time: Duration, web: &Web, disk: &Disk, copy: PathBuf) -> (Disk, u64) {
+/// The tables of the crawl's state.
+fn tables(data: &Path) -> BTreeSet<PathBuf> {
+    let entries = |folder: &Path| {
+        let entries = std::fs::read_dir(folder).into_iter().flatten();
+        entries.flatten().map(|entry| entry.path())
+    };
+    let is_state = |path: &PathBuf| text(path).contains("/crawl-");
+    let states = entries(data).filter(is_state);
+    let keyspaces = states.flat_map(|state| entries(&state.join("keyspaces")));
+    keyspaces
+        .flat_map(|keyspace| entries(&keyspace.join("tables")))
+        .collect()
+}
+
+/// When the power is cut.
+enum Cut {
+    /// So long after the first request.
+    After(Duration),
+    /// When the database has just written a table, and brought its journal to the disk
+    /// for that: then the state is ahead of the archive.
+    WithTable,
+}
+
+/// Crawls, cuts the power, and tells what that may cost.
+fn cut(when: &Cut, web: &Web, disk: &Disk, copy: PathBuf) -> (Disk, u64) {
     let data = disk.root.join("data");
     let mut child = Crawler { web, data: &data }.start();
     let mut asked = VecDeque::new();
     let before = web.log().requests;
     let begun = Instant::now();
-    // As long as nothing is asked for, the crawl has not begun.
-    while asked
-        .front()
-        .is_none_or(|&(first, _)| begun.elapsed() - first < time)
-    {
+    let mut known = None;
+    loop {
+        // As long as nothing is asked for, the crawl has not begun.
+        if let Some(&(first, _)) = asked.front() {
+            let is_time = match when {
+                Cut::After(time) => begun.elapsed() - first >= *time,
+                Cut::WithTable => {
+                    let now = tables(&data);
+                    let known = known.get_or_insert_with(|| now.clone());
+                    !now.is_subset(known)
+                }
+            };
+            if is_time {
+                break;
+            }
+        }
         assert_eq!(child.try_wait().unwrap(), None, "the web is too small");
         assert!(begun.elapsed() < DEADLINE, "nothing is fetched");
         let requests = web.log().requests;
@@ -96,6 +130,16 @@ fn cut_after(time: Duration, web: &Web, disk: &Disk, copy: PathBuf) -> (Disk, u6
     let lost_from = asked.iter().rfind(|&&(at, _)| at + LOST < stopped);
     let lost = now - lost_from.map_or(before, |&(_, requests)| requests);
     let after = disk.after_cut(copy);
+    let open_bytes = |disk: &Disk| -> u64 {
+        let files = std::fs::read_dir(disk.root.join("data/archive")).unwrap();
+        let open = files.flatten().filter(|file| {
+            let name = file.file_name();
+            name.to_str().unwrap().ends_with(".warc.gz.open")
+        });
+        open.map(|file| file.metadata().unwrap().len()).sum()
+    };
+    let (there, written) = (open_bytes(&after), open_bytes(disk));
+    println!("{there} of {written} bytes of the open archive file were on the disk");
     child.kill().unwrap();
     child.wait().unwrap();
     (after, lost + DOWNLOADERS + PAGES_WAITING)
@@ -110,10 +154,11 @@ fn power_cuts_cost_two_seconds_at_most() {
     let mut draw = draws(14);
     let mut disk = Disk::new(folder.path().join("0.disk"));
     let (mut bound, mut costs) = (0, Vec::new());
-    for cut in 1..=2 {
-        let time = Duration::from_millis(2_500 + draw(1_500));
-        let copy = folder.path().join(format!("{cut}.disk"));
-        let (after, lost) = cut_after(time, &web, &disk, copy);
+    let after = Cut::After(Duration::from_millis(2_500 + draw(1_500)));
+    let cuts = [after, Cut::WithTable, Cut::WithTable];
+    for (number, when) in cuts.iter().enumerate() {
+        let copy = folder.path().join(format!("{}.disk", number + 1));
+        let (after, lost) = cut(when, &web, &disk, copy);
         costs.push(lost);
         bound += lost;
         disk = after;

@@ -4,15 +4,15 @@
 //! then by a thread that the swarm does not wait for. A file that is torn, too large or
 //! full of nonsense costs its contents, never the start.
 
-use std::path::{Path, PathBuf};
-use std::{fs, io};
+use std::fs;
+use std::path::PathBuf;
 
 use libp2p::Multiaddr;
 use libp2p::multiaddr::Protocol;
 
 use super::Node;
 use crate::host_cache::HostCache;
-use crate::{addresses, identity};
+use crate::{addresses, identity, whole_file};
 
 /// Bytes of a file that are read at most.
 const MOST_FILE_BYTES: u64 = 1 << 20;
@@ -31,16 +31,9 @@ pub fn read(path: Option<&PathBuf>) -> String {
     String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
 }
 
-/// A torn file would cost its contents: it is written beside and renamed.
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    let beside = path.with_extension("new");
-    fs::write(&beside, text)?;
-    fs::rename(&beside, path)
-}
-
 fn write_all(files: Vec<(PathBuf, String)>) {
     for (path, text) in files {
-        if let Err(error) = write(&path, &text) {
+        if let Err(error) = whole_file::write(&path, text.as_bytes()) {
             tracing::warn!("cannot write {}: {error}", path.display());
         }
     }

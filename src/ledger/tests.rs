@@ -1,0 +1,163 @@
+//! What a power cut can take back, without one.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use super::settling::{Unsettled, settle};
+use super::*;
+use crate::archive::{self, Exchange, Position, RecordBuilder, Response, Writer};
+use crate::config::Settings;
+use crate::store::{DataFolder, Store};
+
+const SITE: Key = Key(7);
+
+fn archive_settings(data: &Path) -> archive::Settings {
+    archive::Settings {
+        folder: data.join("archive"),
+        owner: "state".into(),
+        file_bytes: 1 << 20,
+        unique: Vec::new(),
+        info: Vec::new(),
+        limit: DiskLimit::NONE,
+    }
+}
+
+fn records(number: u64) -> Prepared {
+    let answer = format!("HTTP/1.1 200 OK\r\n\r\npage {number}");
+    RecordBuilder::new().exchange(
+        &Exchange {
+            url: &format!("http://a.example/{number}"),
+            at_ms: 0,
+            address: None,
+            request: b"",
+            response: Response::new(answer.as_bytes()),
+            truncated: None,
+            unique: &number.to_be_bytes(),
+        },
+        None,
+    )
+}
+
+fn queued(store: &Store) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    let each = |_, number, _: &[u8]| numbers.push(number);
+    store.for_each_queued(each).unwrap();
+    numbers
+}
+
+fn pages(store: &Store) -> u64 {
+    let mut pages = 0;
+    let each = |bytes: &[u8]| {
+        let record: CrawlRecord = postcard::from_bytes(bytes).unwrap();
+        pages += record.totals.pages;
+    };
+    store.for_each_crawl(each).unwrap();
+    pages
+}
+
+fn open(data: &DataFolder) -> Store {
+    Store::open(data, "state").unwrap().0
+}
+
+/// The store was on the disk before the archive: what the archive lacks waits again.
+#[test]
+fn pages_that_did_not_reach_the_disk_are_fetched_again() {
+    let folder = TempDir::new().unwrap();
+    let data = DataFolder::open(folder.path()).unwrap();
+    let definition = CrawlDefinition::from_settings(&Settings::default().crawl);
+    let (id, page) = (
+        definition.id(),
+        PageTotals {
+            pages: 1,
+            new: 1,
+            ..PageTotals::default()
+        },
+    );
+    let store = open(&data);
+    let (mut writer, _) = Writer::open(archive_settings(folder.path()), None).unwrap();
+    let (mut unsettled, mut totals) = (Unsettled::default(), PageTotals::default());
+    let mut places: Vec<Position> = Vec::new();
+    for number in 0..6 {
+        let mut batch = Batch::new();
+        if number == 0 {
+            (0..8).for_each(|number| batch.queue_push(SITE, number, b"a job"));
+        }
+        places.push(writer.append(&records(number), 0).unwrap());
+        writer.flush_to_os().unwrap();
+        let mut recent = Recent::default();
+        let done = Done { site: SITE, number };
+        recent.done(done, Some((id, page)));
+        totals.add(page);
+        let definition = definition.clone();
+        let record = CrawlRecord { definition, totals };
+        batch.crawl(id, &postcard::to_stdvec(&record).unwrap());
+        batch.archive_position(&writer.position().unwrap());
+        unsettled.note(recent, writer.position(), &mut batch);
+        store.commit(&batch).unwrap();
+        if number == 1 {
+            store.commit(&unsettled.settled()).unwrap();
+            unsettled.clear();
+            assert_eq!(queued(&store), [2, 3, 4, 5, 6, 7]);
+        }
+    }
+    drop((writer, store));
+    // The pages 3, 4 and 5 are lost; a few bytes of the first are there.
+    let open_file = format!("archive/{}.warc.gz.open", places[0].file);
+    let file = OpenOptions::new()
+        .write(true)
+        .open(folder.path().join(open_file));
+    file.unwrap().set_len(places[2].offset + 10).unwrap();
+    let data = Arc::new(data);
+    for is_first in [true, false] {
+        let settings = archive_settings(folder.path());
+        let kept = Kept::open(data.clone(), "state", Some(settings)).unwrap();
+        let notices = kept.notices.join("\n");
+        assert_eq!(notices.contains("3 URLs are fetched again"), is_first);
+        assert_eq!(
+            kept.notices.len(),
+            if is_first { 2 } else { 0 },
+            "{notices}"
+        );
+        drop(kept);
+        let store = open(&data);
+        assert_eq!(queued(&store), [3, 4, 5, 6, 7]);
+        assert_eq!(pages(&store), 3);
+        assert_eq!(store.archive_position().unwrap().unwrap(), places[2]);
+    }
+}
+
+/// A site that left and came back gives its numbers again.
+#[test]
+fn what_was_done_before_a_queue_was_emptied_takes_nothing_out_of_the_new_one() {
+    let folder = TempDir::new().unwrap();
+    let data = DataFolder::open(folder.path()).unwrap();
+    let store = open(&data);
+    let mut unsettled = Unsettled::default();
+    let done = |number| Done { site: SITE, number };
+    let mut batch = Batch::new();
+    (0..3).for_each(|number| batch.queue_push(SITE, number, b"a job"));
+    let mut recent = Recent::default();
+    recent.done(done(0), None);
+    recent.done(done(1), None);
+    unsettled.note(recent, None, &mut batch);
+    store.commit(&batch).unwrap();
+    let mut batch = Batch::new();
+    let mut recent = Recent::default();
+    recent.done(done(2), None);
+    batch.queue_clear(SITE);
+    recent.cleared(SITE);
+    (0..3).for_each(|number| batch.queue_push(SITE, number, b"another"));
+    recent.done(done(1), None);
+    unsettled.note(recent, None, &mut batch);
+    store.commit(&batch).unwrap();
+    // After a crash, and without one.
+    for is_crash in [true, false] {
+        match is_crash {
+            true => assert_eq!(settle(&store, None, None).unwrap(), 0),
+            false => store.commit(&unsettled.settled()).unwrap(),
+        }
+        assert_eq!(queued(&store), [0, 2]);
+    }
+}
