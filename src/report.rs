@@ -33,6 +33,11 @@ pub struct Report {
     pub errors: BTreeMap<&'static str, u64>,
     /// Memory in use.
     pub memory: MemoryReport,
+    /// How many new URLs were taken for seen, as an expectation: see
+    /// [`SeenUrls`](crate::seen_urls::SeenUrls). Told at the end alone, because it takes a
+    /// look at every site, and not in the object, whose names are fixed.
+    #[serde(skip)]
+    pub expected_losses: f64,
 }
 
 /// What became of URLs.
@@ -149,6 +154,7 @@ impl Report {
             all.retries += one.retries;
             add_each(&mut all.errors, &one.errors);
             all.memory = one.memory.clone();
+            all.expected_losses += one.expected_losses;
         }
         all.set_elapsed(Duration::from_secs_f64(all.elapsed_secs));
         all

@@ -1,15 +1,15 @@
 //! `peercrawl archive`: what has been stored.
 
-use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::{Args, Subcommand};
 use peercrawl::archive::{Entry, Found, Reader};
 use peercrawl::canonical::CanonicalForm;
 use peercrawl::config::Settings;
 
 use super::data::DataArguments;
+use super::output;
 
 /// The arguments.
 #[derive(Args)]
@@ -59,30 +59,25 @@ fn reader(data: &DataArguments) -> anyhow::Result<Reader> {
 }
 
 fn list(reader: &Reader) -> anyhow::Result<ExitCode> {
-    let mut out = BufWriter::new(io::stdout().lock());
-    let mut written = Ok(());
-    reader.list(|entry| {
-        let Entry {
-            timestamp,
-            status,
-            media_type,
-            url,
-            ..
-        } = entry;
-        if written.is_ok() {
-            written = writeln!(out, "{timestamp}\t{status}\t{media_type}\t{url}");
-        }
+    let mut read = Ok(());
+    output::write(|out| {
+        let mut written = Ok(());
+        read = reader.list(|entry| {
+            let Entry {
+                timestamp,
+                status,
+                media_type,
+                url,
+                ..
+            } = entry;
+            if written.is_ok() {
+                written = writeln!(out, "{timestamp}\t{status}\t{media_type}\t{url}");
+            }
+        });
+        written
     })?;
-    unless_closed(written.and_then(|()| out.flush())).context("cannot write the list")?;
+    read?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// A pipe that is closed is no error: whoever reads has seen enough.
-fn unless_closed(written: io::Result<()>) -> io::Result<()> {
-    match written {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written,
-    }
 }
 
 fn get(reader: &Reader, url: &str) -> anyhow::Result<ExitCode> {
@@ -100,14 +95,14 @@ fn get(reader: &Reader, url: &str) -> anyhow::Result<ExitCode> {
         eprintln!("peercrawl: {url} is not in the archive");
         return Ok(ExitCode::FAILURE);
     };
-    let mut out = io::stdout().lock();
-    // A revisit has its own headers, and the payload of the first visit.
-    let payload = original.as_ref().map_or(&[][..], |first| first.payload());
-    let written = out
-        .write_all(&record.block)
-        .and_then(|()| out.write_all(payload))
-        .and_then(|()| out.flush());
-    unless_closed(written).context("cannot write the answer")?;
+    output::write(|out| {
+        out.write_all(&record.block)?;
+        // A revisit has its own headers, and the payload of the first visit.
+        match &original {
+            Some(original) => out.write_all(original.payload()),
+            None => Ok(()),
+        }
+    })?;
     if original.is_none() && record.kind() == "revisit" {
         let first = record
             .field("WARC-Refers-To-Target-URI")
@@ -119,16 +114,19 @@ fn get(reader: &Reader, url: &str) -> anyhow::Result<ExitCode> {
 
 fn verify(reader: &Reader) -> anyhow::Result<ExitCode> {
     let verified = reader.verify()?;
-    for problem in &verified.problems {
-        println!("{problem}");
-    }
-    println!(
-        "{} files, {} records, {} answers, {} problems",
-        verified.files,
-        verified.records,
-        verified.pages,
-        verified.problems.len()
-    );
+    output::write(|out| {
+        for problem in &verified.problems {
+            writeln!(out, "{problem}")?;
+        }
+        writeln!(
+            out,
+            "{} files, {} records, {} answers, {} problems",
+            verified.files,
+            verified.records,
+            verified.pages,
+            verified.problems.len()
+        )
+    })?;
     Ok(match verified.problems.is_empty() {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,

@@ -4,16 +4,16 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
-use peercrawl::config::{Scope, Settings};
+use peercrawl::config::{Distribution, Flag, Layers, Scope, Settings};
 use peercrawl::crawl::CrawlDefinition;
 use peercrawl::data_directory::{DataDirectory, crawl_state};
 use peercrawl::engine::Engine;
 use peercrawl::joining;
 use peercrawl::resolver::SystemNames;
 
-use super::SettingsArguments;
 use super::data::{DataArguments, tell};
-use super::progress::{PERIOD, Progress, summary};
+use super::progress::{PERIOD, Progress, summary, tell_losses};
+use super::{SettingsArguments, output};
 
 /// The arguments.
 #[derive(Args)]
@@ -21,15 +21,15 @@ pub struct Crawl {
     /// Where to begin
     #[arg(required = true, value_name = "URL")]
     urls: Vec<String>,
-    /// How far to go from there
-    #[arg(long, value_enum, default_value = "host")]
-    scope: Scope,
-    /// Stop after so many pages; never exceeded
+    /// How far to go from there [default: host, unless the settings say otherwise]
+    #[arg(long, value_enum)]
+    scope: Option<Scope>,
+    /// Stop after so many pages; never exceeded. 0 for no bound
     #[arg(long, value_name = "N")]
     max_pages: Option<u64>,
     /// Follow so many links from the first page at most
     #[arg(long, value_name = "D")]
-    max_depth: Option<u16>,
+    max_depth: Option<u64>,
     /// Print the result as one JSON object
     #[arg(long)]
     json: bool,
@@ -80,9 +80,10 @@ impl Crawl {
             directory.forget(&state)?;
         }
         if self.json {
-            println!("{}", serde_json::to_string(&report)?);
+            tell_losses(&report);
+            output::line(serde_json::to_string(&report)?)?;
         } else {
-            print!("{}", summary(&report));
+            output::write(|out| write!(out, "{}", summary(&report)))?;
         }
         if report.pages == 0 {
             eprintln!("peercrawl: no seed gave a page");
@@ -92,12 +93,24 @@ impl Crawl {
     }
 
     fn settings(&self) -> anyhow::Result<Settings> {
-        let mut settings = self.settings.read()?;
-        let crawl = &mut settings.crawl;
-        crawl.seeds = self.urls.iter().map(|url| with_scheme(url)).collect();
-        crawl.scope = self.scope;
-        crawl.max_pages = self.max_pages.unwrap_or(crawl.max_pages);
-        crawl.max_depth = self.max_depth.unwrap_or(crawl.max_depth);
+        let scope = self.scope.as_ref().map(super::word);
+        let number = |number: Option<u64>| number.map(|number| number.to_string());
+        let own = [
+            ("--scope", "crawl.scope", scope),
+            ("--max-pages", "crawl.max_pages", number(self.max_pages)),
+            ("--max-depth", "crawl.max_depth", number(self.max_depth)),
+        ];
+        let own = own
+            .into_iter()
+            .filter_map(|(name, key, value)| Some(Flag::named(name, key, &value?)));
+        let layers = Layers {
+            granted: vec!["crawl.scope=host"],
+            ..self.settings.layers(own)
+        };
+        let mut settings = layers.read()?;
+        settings.crawl.seeds = self.urls.iter().map(|url| with_scheme(url)).collect();
+        // Whoever crawls alone has the whole web, whatever part the settings give to a peer.
+        settings.distribution = Distribution::default();
         Ok(settings)
     }
 }

@@ -35,7 +35,8 @@ impl DataArguments {
     pub fn open_if_free(&self) -> anyhow::Result<Option<DataDirectory>> {
         match self.open() {
             Err(error) if self.data.is_none() && is_in_use(&error) => {
-                eprintln!("peercrawl: {error:#}; this crawl keeps nothing");
+                let why = super::in_words(&error);
+                eprintln!("peercrawl: {why}; this crawl keeps nothing");
                 Ok(None)
             }
             opened => opened.map(Some),

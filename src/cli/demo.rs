@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use peercrawl::config::{self, OverlayChoice, Settings};
+use peercrawl::config::{self, Flag, Layers, OverlayChoice, Settings};
 use peercrawl::crawl::CrawlDefinition;
 use peercrawl::demo::fleet::Fleet;
 use peercrawl::demo::web::{Web, WebSpec};
@@ -13,8 +13,8 @@ use peercrawl::desktop::{self, DemoSpec, Opening, Window, WindowError};
 use peercrawl::report::Report;
 use serde::Serialize;
 
-use super::progress::{PERIOD, Progress, summary};
-use super::{SettingsArguments, log_from};
+use super::progress::{PERIOD, Progress, summary, tell_losses};
+use super::{SettingsArguments, log_from, output};
 
 /// Hosts of the built-in web for each peer, unless the user says otherwise.
 const HOSTS_PER_PEER: u32 = 50;
@@ -29,9 +29,9 @@ pub struct Demo {
     /// How many peers
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
     peers: u8,
-    /// How they are connected
-    #[arg(long, value_enum, default_value = "flat")]
-    overlay: OverlayChoice,
+    /// How they are connected [default: flat, unless the settings say otherwise]
+    #[arg(long, value_enum)]
+    overlay: Option<OverlayChoice>,
     /// How many hosts the built-in web has [default: 50 for each peer]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     hosts: Option<u32>,
@@ -72,7 +72,7 @@ impl Demo {
                 match self.show() {
                     Ok(()) => return Ok(ExitCode::SUCCESS),
                     Err(error) if error.is::<WindowError>() => {
-                        eprintln!("{error:#}: running headless.");
+                        eprintln!("{}: running headless.", super::in_words(&error));
                     }
                     Err(error) => return Err(error),
                 }
@@ -82,11 +82,17 @@ impl Demo {
         }
         self.run_headless()
     }
+
     /// The demo is the same on every machine: the user's own file has no part in it.
     fn settings(&self) -> anyhow::Result<Settings> {
-        let mut settings = self.settings.layers(None).read()?;
+        let overlay = self.overlay.as_ref().map(super::word);
+        let overlay = overlay.map(|kind| Flag::named("--overlay", "overlay.kind", &kind));
+        let layers = Layers {
+            user: None,
+            ..self.settings.layers(overlay)
+        };
+        let mut settings = layers.read()?;
         settings.network.allow_private = true;
-        settings.overlay.kind = self.overlay;
         Ok(settings)
     }
 
@@ -163,20 +169,47 @@ impl Demo {
 
     fn print(&self, report: &DemoReport, web: &Web) -> anyhow::Result<()> {
         if self.json {
-            println!("{}", serde_json::to_string(report)?);
-            return Ok(());
+            tell_losses(&report.report);
+            return output::line(serde_json::to_string(report)?);
         }
-        print!("{}", summary(&report.report));
         let log = web.log();
-        println!(
-            "The built-in web has {} pages that can be reached. It was asked {} times; it served \
+        output::line(format_args!(
+            "{}The built-in web has {} pages that can be reached. It was asked {} times; it served \
              {} pages twice, {} against its robots rules, {} that do not exist.",
+            summary(&report.report),
             report.reachable,
             log.requests,
             log.fetched_twice,
             log.robots_violations,
             log.phantom_hits + log.unknown_hits + log.trap_hits,
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Arguments, Command};
+    use super::*;
+    use clap::Parser;
+
+    fn overlay(arguments: &[&str]) -> OverlayChoice {
+        let arguments = ["peercrawl", "demo"].iter().chain(arguments);
+        let arguments = Arguments::try_parse_from(arguments).unwrap();
+        let Some(Command::Demo(demo)) = arguments.command else {
+            panic!("it is another command");
+        };
+        demo.settings().unwrap().overlay.kind
+    }
+
+    /// The flag's default once won over everything.
+    #[test]
+    fn the_overlay_comes_from_the_strongest_layer_that_names_it() {
+        let set = ["--set", "overlay.kind=supernode"];
+        assert_eq!(overlay(&[]), OverlayChoice::Flat);
+        assert_eq!(overlay(&set), OverlayChoice::Supernode);
+        assert_eq!(
+            overlay(&[set[0], set[1], "--overlay", "flat"]),
+            OverlayChoice::Flat
         );
-        Ok(())
     }
 }

@@ -17,7 +17,7 @@ use peercrawl::guard;
 use peercrawl::robots::Robots;
 use url::Url;
 
-use super::SettingsArguments;
+use super::{SettingsArguments, output};
 
 /// The arguments.
 #[derive(Subcommand)]
@@ -40,8 +40,8 @@ pub enum Inspect {
         #[arg(long, value_name = "NAME")]
         agent: String,
         /// The URLs to judge
-        #[arg(required = true, value_name = "URL")]
-        urls: Vec<String>,
+        #[arg(required = true, value_name = "URL", value_parser = web_address)]
+        urls: Vec<WebAddress>,
     },
     /// The canonical form and key of a URL, and why it would be refused, if it would
     Url {
@@ -62,7 +62,7 @@ impl Inspect {
                 settings,
             } => links(&file, &base, &settings.read()?)?,
             Self::Robots { file, agent, urls } => robots(&file, &agent, &urls)?,
-            Self::Url { url, settings } => inspect_url(&url, &settings.read()?),
+            Self::Url { url, settings } => inspect_url(&url, &settings.read()?)?,
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -78,43 +78,68 @@ fn links(file: &Path, page: &Url, settings: &Settings) -> anyhow::Result<()> {
     let mut scanner = LinkScanner::new(&settings.politeness.agent);
     let found = scanner.scan(&body, None, page);
     let mut printed = HashSet::new();
-    for link in found.links().filter_map(|link| form.of(link).ok()) {
-        if printed.insert(link.to_string()) {
-            println!("{link}");
-        }
-    }
-    Ok(())
-}
-
-fn robots(file: &Path, agent: &str, urls: &[String]) -> anyhow::Result<()> {
-    let robots = Robots::parse(&read(file)?, agent);
-    for text in urls {
-        let url = Url::parse(text).with_context(|| text.clone())?;
-        let path = match url.query() {
-            Some(query) => format!("{}?{query}", url.path()),
-            None => url.path().to_owned(),
-        };
-        let verdict = match robots.is_allowed(&path) {
-            true => "allowed",
-            false => "disallowed",
-        };
-        println!("{verdict}\t{text}");
-    }
-    Ok(())
-}
-
-fn inspect_url(text: &str, settings: &Settings) {
-    match CanonicalForm::new(&settings.crawl.session_ids).parse(text) {
-        Ok(url) => {
-            println!("canonical\t{url}");
-            println!("host\t{}", url.host());
-            println!("key\t{:016x}", Key::of_host(url.host()).0);
-            if let Some(why) = refusal(&url, settings) {
-                println!("refused\t{why}");
+    output::write(|out| {
+        for link in found.links().filter_map(|link| form.of(link).ok()) {
+            if printed.insert(link.to_string()) {
+                writeln!(out, "{link}")?;
             }
         }
-        Err(why) => println!("refused\t{why}"),
+        Ok(())
+    })
+}
+
+/// A URL that robots.txt can have a say about.
+#[derive(Clone)]
+pub struct WebAddress {
+    /// As it was given.
+    text: String,
+    url: Url,
+}
+
+fn web_address(text: &str) -> Result<WebAddress, String> {
+    let url = Url::parse(text).map_err(|why| why.to_string())?;
+    match url.scheme() {
+        "http" | "https" => Ok(WebAddress {
+            text: text.to_owned(),
+            url,
+        }),
+        _ => Err("expected http:// or https://".into()),
     }
+}
+
+fn robots(file: &Path, agent: &str, urls: &[WebAddress]) -> anyhow::Result<()> {
+    let robots = Robots::parse(&read(file)?, agent);
+    output::write(|out| {
+        for WebAddress { text, url } in urls {
+            let path = match url.query() {
+                Some(query) => format!("{}?{query}", url.path()),
+                None => url.path().to_owned(),
+            };
+            let verdict = match robots.is_allowed(&path) {
+                true => "allowed",
+                false => "disallowed",
+            };
+            writeln!(out, "{verdict}\t{text}")?;
+        }
+        Ok(())
+    })
+}
+
+fn inspect_url(text: &str, settings: &Settings) -> anyhow::Result<()> {
+    let parsed = CanonicalForm::new(&settings.crawl.session_ids).parse(text);
+    output::write(|out| {
+        let url = match parsed {
+            Ok(url) => url,
+            Err(why) => return writeln!(out, "refused\t{why}"),
+        };
+        writeln!(out, "canonical\t{url}")?;
+        writeln!(out, "host\t{}", url.host())?;
+        writeln!(out, "key\t{:016x}", Key::of_host(url.host()).0)?;
+        match refusal(&url, settings) {
+            Some(why) => writeln!(out, "refused\t{why}"),
+            None => Ok(()),
+        }
+    })
 }
 
 /// Why the URL would not be fetched, as far as the URL alone tells.

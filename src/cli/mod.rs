@@ -9,6 +9,7 @@
 //! - [`data`]: the data directory
 //! - [`demo`]: everything on this machine, with a built-in web
 //! - [`inspect`]: what the crawler makes of a page, a robots.txt or a URL
+//! - [`output`]: the way to standard output
 //! - [`receipts`]: the record of every request
 //! - [`run`]: one peer without a window
 //! - [`progress`]: the line that shows how it goes
@@ -19,6 +20,7 @@ mod data;
 mod demo;
 mod desktop;
 mod inspect;
+mod output;
 mod progress;
 mod receipts;
 mod run;
@@ -28,9 +30,9 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use crossbeam_channel::{Receiver, bounded};
-use peercrawl::config::{ConfigError, Layers, Settings};
+use peercrawl::config::{ConfigError, Flag, Layers, Settings};
 use peercrawl::data_directory::DataDirectory;
 use peercrawl::engine::{CrawlError, Engine, Surroundings};
 use peercrawl::ledger::Kept;
@@ -87,19 +89,29 @@ struct SettingsArguments {
 
 impl SettingsArguments {
     fn read(&self) -> Result<Settings, ConfigError> {
-        self.layers(Layers::user_file()).read().map(|mut settings| {
-            settings.network.allow_private |= self.allow_private;
-            settings
-        })
+        self.layers([]).read()
     }
 
-    fn layers(&self, user: Option<PathBuf>) -> Layers {
+    /// The layers, with the command's own flags on top.
+    fn layers(&self, own: impl IntoIterator<Item = Flag>) -> Layers {
+        let set = self.set.iter().map(|setting| Flag::set(setting));
+        let private = Flag::named("--allow-private", "network.allow_private", "true");
         Layers {
-            user,
+            granted: Vec::new(),
+            user: Layers::user_file(),
             config: self.config.clone(),
-            flags: self.set.clone(),
+            flags: set
+                .chain(self.allow_private.then_some(private))
+                .chain(own)
+                .collect(),
         }
     }
+}
+
+/// The word that a choice is on the command line and in the config file.
+fn word(choice: &impl ValueEnum) -> String {
+    let value = choice.to_possible_value();
+    value.map_or_else(String::new, |value| value.get_name().to_owned())
 }
 
 /// Does what was asked, and says what went wrong if something did.
@@ -114,13 +126,24 @@ pub fn run(arguments: Arguments) -> ExitCode {
         None => arguments.desktop.run(),
     };
     result.unwrap_or_else(|error| {
-        eprintln!("peercrawl: {error:#}");
+        eprintln!("peercrawl: {}", in_words(&error));
         let is_seed = matches!(error.downcast_ref(), Some(CrawlError::Seed(..)));
         match is_seed || error.is::<ConfigError>() {
             true => ExitCode::from(2),
             false => ExitCode::FAILURE,
         }
     })
+}
+
+/// An error and its causes. Many errors tell their cause themselves: it is not told twice.
+fn in_words(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// The limits of the settings; what was used of them is kept in the data directory.

@@ -90,5 +90,38 @@ pub fn summary(report: &Report) -> String {
     for (name, count) in lines.filter(|&(_, count)| count > 0) {
         text.push_str(&format!("{count:>10}  {name}\n"));
     }
+    if let Some(losses) = losses(report) {
+        text.push_str(&format!(
+            "{losses:>10}  new, but taken for seen (expected)\n"
+        ));
+    }
     text
+}
+
+/// How many URLs very large sites have lost, if there are such sites: they keep what they
+/// have seen in a form that is wrong once in ten thousand at most.
+fn losses(report: &Report) -> Option<String> {
+    let losses = report.expected_losses;
+    (losses > 0.0).then(|| format!("{losses:.2}"))
+}
+
+/// Tells the same where only an object is printed, which has no place for it.
+pub fn tell_losses(report: &Report) {
+    if let Some(losses) = losses(report) {
+        eprintln!("peercrawl: about {losses} new URLs of very large sites were taken for seen");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_are_told_where_there_are_any() {
+        let mut report = Report::default();
+        assert!(!summary(&report).contains("taken for seen"));
+        report.expected_losses = 1.234;
+        let told = "\n      1.23  new, but taken for seen (expected)\n";
+        assert!(summary(&report).ends_with(told), "{}", summary(&report));
+    }
 }

@@ -17,9 +17,9 @@ use peercrawl::limits::Limits;
 use peercrawl::resolver::SystemNames;
 use peercrawl_overlay::{Overlay, Statistics};
 
-use super::SettingsArguments;
 use super::data::{DataArguments, tell};
 use super::progress::{PERIOD, Progress, summary};
+use super::{SettingsArguments, output};
 
 /// How often there is a log line where there is no terminal.
 const LOG_PERIOD: Duration = Duration::from_secs(10);
@@ -125,7 +125,8 @@ impl Run {
         progress.finish();
         tracing::info!("stopping");
         drop(watcher);
-        print!("{}", summary(&engine.shutdown()));
+        let report = engine.shutdown();
+        output::write(|out| write!(out, "{}", summary(&report)))?;
         Ok(ExitCode::SUCCESS)
     }
 }
@@ -153,7 +154,10 @@ fn overlay(
     match joining::join_and_rejoin(settings, secret, limits, folder) {
         Ok(overlay) => {
             for address in overlay.listening() {
-                println!("listening {address}");
+                // Nobody may be there to read it, which is no reason to stay at home.
+                if let Err(why) = output::line(format_args!("listening {address}")) {
+                    tracing::warn!("{}", super::in_words(&why));
+                }
             }
             overlay
         }

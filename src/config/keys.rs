@@ -5,7 +5,8 @@ use toml_edit::Value;
 use crate::canonical::DEFAULT_SESSION_IDS;
 use crate::conditions::DayHours;
 
-use super::value::{Allowed, Allowed::Any, Allowed::Between, Setting, choice};
+use super::text;
+use super::value::{Allowed, Allowed::Any, Allowed::Between, Allowed::Text, Setting, choice};
 
 choice! {
     /// How far from its seeds a crawl may go.
@@ -132,7 +133,7 @@ settings! {
     /// What to crawl, and how far.
     crawl: Crawl {
         /// Where the crawl begins.
-        seeds: Vec<String> = vec![], Any("a list of web addresses");
+        seeds: Vec<String> = vec![], Text(text::is_web_address, "a list of web addresses, each with http:// or https://");
         /// How far it may go from there.
         scope: Scope = Scope::Any, Any("");
         /// Complete pages, all together; 0 for no bound.
@@ -154,7 +155,7 @@ settings! {
         /// Query and path parameters that are left out of a URL.
         session_ids: Vec<String> = DEFAULT_SESSION_IDS.iter().map(|&id| id.into()).collect(), Any("a list of parameter names; a trailing * stands for any ending");
         /// Hosts and domains that are never visited.
-        blocked_sites: Vec<String> = vec![], Any("a list of host names; \"example.org\" stands for its subdomains too");
+        blocked_sites: Vec<String> = vec![], Text(text::is_block_entry, "a list of host names; \"example.org\" stands for its subdomains too");
         /// A file with more of them, read again when it changes.
         block_file: String = String::new(), Any("a file of host names, one a line, or nothing");
     }
@@ -162,9 +163,9 @@ settings! {
     /// How gently servers are treated.
     politeness: Politeness {
         /// The product token that robots.txt rules are looked up by.
-        agent: String = "peercrawl".into(), Any("a product token: letters, - and _");
+        agent: String = "peercrawl".into(), Text(text::is_product_token, "a product token: letters, - and _");
         /// The page about the bot that servers are told of.
-        bot_page: String = UNPUBLISHED_BOT_PAGE.into(), Any("a web address, or nothing");
+        bot_page: String = UNPUBLISHED_BOT_PAGE.into(), Text(text::is_bot_page, "a web address in ASCII letters, or nothing");
         /// Least time between two requests to a public host or address.
         delay_ms: u64 = 1_000, Between(500, 3_600_000);
         /// Most that a slow server or its robots.txt can ask for.
@@ -386,9 +387,9 @@ settings! {
         /// Where to listen for other peers.
         listen: Vec<String> = vec![
             "/ip4/0.0.0.0/tcp/0".into(), "/ip4/0.0.0.0/udp/0/quic-v1".into(),
-        ], Any("a list of multiaddresses");
+        ], Text(text::is_multiaddress, "a list of multiaddresses, such as \"/ip4/0.0.0.0/tcp/0\"");
         /// Where to find the network.
-        bootstrap: Vec<String> = vec![], Any("a list of multiaddresses");
+        bootstrap: Vec<String> = vec![], Text(text::is_multiaddress, "a list of multiaddresses, such as \"/ip4/0.0.0.0/tcp/0\"");
         /// Whether to look for peers on the local network.
         mdns: bool = true, Any("");
         /// Whether to ask the router for a way in.

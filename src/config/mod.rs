@@ -5,25 +5,30 @@
 //! layers (built-in file, user's file, `--config`, `--set`, flags), each of which may
 //! be partial; a layer is read by [`Settings::apply`], which refuses a key that does
 //! not exist, a value of the wrong type and a value out of bounds, and says where it
-//! stands and what would be allowed. A `Settings` that exists is therefore valid.
+//! stands and what would be allowed. What several keys must keep to together is judged
+//! by [`Layers::read`] at the end. A `Settings` that came from there is therefore valid.
 //!
 //! - [`keys`]: the sections and their keys
 //! - [`layers`]: which files and flags are read, and in which order
+//! - `text`: what a text must be like, where a key does not take any
+//! - `together`: what several keys must keep to together
 //! - [`value`]: how a TOML value becomes a setting, and what "allowed" means
 
 pub mod keys;
 pub mod layers;
+mod text;
+mod together;
 pub mod value;
 
 #[cfg(test)]
 mod tests;
 
 pub use keys::*;
-pub use layers::Layers;
+pub use layers::{Flag, Layers};
 
 use std::ops::Range;
 
-use toml_edit::{Document, Item, TableLike, Value};
+use toml_edit::{Document, Item, TableLike};
 
 /// The built-in `config.toml`, which is also the documentation of every key.
 pub const BUILT_IN: &str = include_str!("../../config.toml");
@@ -55,6 +60,16 @@ impl Settings {
     /// Lays the TOML text of `file` over these settings; keys that it leaves out keep
     /// their value.
     pub fn apply(&mut self, file: &str, text: &str) -> Result<(), ConfigError> {
+        self.apply_and_tell(file, text, &mut |_, _| {})
+    }
+
+    /// The same, and tells each key that was set, and where in the text.
+    fn apply_and_tell(
+        &mut self,
+        file: &str,
+        text: &str,
+        tell: &mut dyn FnMut(String, usize),
+    ) -> Result<(), ConfigError> {
         let document = Document::parse(text).map_err(|error| {
             let offset = error.span().map_or(0, |span| span.start);
             let what = format!("not TOML: {}", error.message());
@@ -79,9 +94,10 @@ impl Settings {
                     Item::Value(value) => self.set(&key, value),
                     _ => Err(self.unknown_key(&key)),
                 }
-                .map_err(|what| refuse(span, what))?;
+                .map_err(|what| refuse(span.clone(), what))?;
+                tell(key, span.map_or(0, |span| span.start));
             }
-            if table.is_empty() && !KEYS.iter().any(|key| key.starts_with(section)) {
+            if table.is_empty() && !SECTIONS.contains(&section) {
                 return Err(refuse(span, self.unknown_key(section)));
             }
         }
@@ -91,15 +107,7 @@ impl Settings {
     /// Sets one key from a `--set section.key=value` flag. The value is TOML; what is
     /// not TOML is taken as a string, so that `--set crawl.scope=host` needs no quotes.
     pub fn apply_flag(&mut self, flag: &str) -> Result<(), ConfigError> {
-        let refuse = |what| ConfigError {
-            place: format!("--set {flag}"),
-            what,
-        };
-        let (key, text) = flag
-            .split_once('=')
-            .ok_or_else(|| refuse("expected section.key=value".into()))?;
-        let value = text.parse::<Value>().unwrap_or_else(|_| Value::from(text));
-        self.set(key.trim(), &value).map_err(refuse)
+        Flag::set(flag).apply_to(self).map(|_| ())
     }
 
     fn unknown_key(&self, key: &str) -> String {

@@ -1,5 +1,7 @@
 use std::fs;
 
+use toml_edit::Value;
+
 use super::*;
 
 #[test]
@@ -21,8 +23,14 @@ fn blank() -> Settings {
             Some(Value::Boolean(flag)) => Value::from(!flag.value()),
             Some(Value::Integer(number)) if *number.value() > 1 => Value::from(number.value() - 1),
             Some(Value::Integer(number)) => Value::from(number.value() + 1),
-            Some(Value::Array(_)) if *key == "network.ports" => "[1]".parse().unwrap(),
-            Some(Value::Array(_)) => "['x']".parse().unwrap(),
+            Some(Value::Array(_)) => match *key {
+                "network.ports" => "[1]",
+                "crawl.seeds" => "['http://x/']",
+                "overlay.listen" | "overlay.bootstrap" => "['/ip4/127.0.0.1/tcp/1']",
+                _ => "['x']",
+            }
+            .parse()
+            .unwrap(),
             Some(Value::String(text)) => match text.value().as_str() {
                 "any" => Value::from("host"),
                 "rendezvous" => Value::from("static"),
@@ -31,6 +39,7 @@ fn blank() -> Settings {
                 "ask" => Value::from("quit"),
                 "0-24" => Value::from("off"),
                 "stop" => Value::from("remove-oldest"),
+                UNPUBLISHED_BOT_PAGE => Value::from(""),
                 _ => Value::from("x"),
             },
             other => panic!("config.toml does not name `{key}`, or oddly: {other:?}"),
@@ -91,6 +100,126 @@ fn a_refusal_names_file_line_key_and_what_is_allowed() {
     assert!(refusal("[network]\nports = [80, 70000]\n").contains("from 1 to 65535"));
     assert!(refusal("[crawl]\nmax_depth = -1\n").contains("from 0 to 10000"));
     assert!(refusal("[crawl.max_depth]\nx = 1\n").contains("unknown key"));
+    // The beginning of a section's name is none.
+    assert!(refusal("[cra]\n").starts_with("mine.toml:1: unknown key `cra`; the sections are"));
+}
+
+#[test]
+fn a_text_is_taken_only_if_it_can_be_used() {
+    for (key, value, allowed) in [
+        ("politeness.agent", "\"\"", "a product token"),
+        ("politeness.agent", "\"a bot\"", "a product token"),
+        // It once ended a downloader.
+        ("politeness.agent", "\"a\\r\\nb\"", "a product token"),
+        ("politeness.agent", "\"bot/1\"", "a product token"),
+        ("politeness.bot_page", "\"nowhere\"", "a web address"),
+        (
+            "politeness.bot_page",
+            "\"http://a.example/\\r\\nx: y\"",
+            "a web address",
+        ),
+        (
+            "politeness.bot_page",
+            "\"http://a.example/é\"",
+            "a web address",
+        ),
+        ("overlay.listen", "[\"nonsense\"]", "multiaddresses"),
+        ("overlay.listen", "[\"\"]", "multiaddresses"),
+        ("overlay.bootstrap", "[\"x\"]", "multiaddresses"),
+        (
+            "overlay.bootstrap",
+            "[\" /ip4/127.0.0.1/tcp/1\"]",
+            "multiaddresses",
+        ),
+        ("crawl.seeds", "[\"nonsense\"]", "a list of web addresses"),
+        (
+            "crawl.seeds",
+            "[\"http://a/\", \"ftp://a/\"]",
+            "a list of web addresses",
+        ),
+        (
+            "crawl.blocked_sites",
+            "[\"http://x y\"]",
+            "a list of host names",
+        ),
+    ] {
+        let (section, name) = key.split_once('.').unwrap();
+        let told = refusal(&format!("[{section}]\n{name} = {value}\n"));
+        let begin = format!("mine.toml:2: `{key}` cannot be ");
+        let (_, rest) = told.split_once("; allowed: ").unwrap();
+        assert!(told.starts_with(&begin) && rest.contains(allowed), "{told}");
+    }
+    let mut settings = Settings::default();
+    for fine in [
+        "politeness.agent=Some_Other-Bot",
+        "politeness.bot_page=https://a.example/bot?x=1",
+        "overlay.bootstrap=['/dns4/a.example/tcp/1', '/dnsaddr/a.example']",
+        "crawl.blocked_sites=['example.org', '*.example.org', '=a.example', '::1']",
+    ] {
+        settings.apply_flag(fine).unwrap();
+    }
+}
+
+/// What layers of this file and these flags are refused for.
+fn refused_together(text: &str, flags: &[&str]) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("mine.toml");
+    fs::write(&config, text).unwrap();
+    let layers = Layers {
+        config: Some(config),
+        flags: flags.iter().map(|flag| Flag::set(flag)).collect(),
+        ..Layers::default()
+    };
+    let told = layers.read().unwrap_err().to_string();
+    told.replace(&format!("{}/", folder.path().display()), "")
+}
+
+#[test]
+fn keys_that_do_not_go_together_are_refused_where_the_last_one_stands() {
+    let percents = "queues.leave_percent (60) below queues.shallow_percent (50) below \
+                    queues.refuse_percent (95)";
+    assert_eq!(
+        refused_together("# Mine.\n[queues]\nshallow_percent = 50\n", &[]),
+        format!("mine.toml:3: `queues.shallow_percent` does not fit; allowed: {percents}")
+    );
+    assert_eq!(
+        refused_together(
+            "[queues]\nshallow_percent = 50\nleave_percent = 40\n",
+            &["queues.leave_percent=60"]
+        ),
+        format!(
+            "--set queues.leave_percent=60: `queues.leave_percent` does not fit; \
+             allowed: {percents}"
+        )
+    );
+    assert!(
+        refused_together("[queues]\nrefuse_percent = 75\n", &[])
+            .starts_with("mine.toml:2: `queues.refuse_percent`")
+    );
+    assert_eq!(
+        refused_together("[politeness]\ndelay_ms = 40000\n", &[]),
+        "mine.toml:2: `politeness.delay_ms` does not fit; allowed: politeness.delay_ms (40000) \
+         up to politeness.max_delay_ms (30000)"
+    );
+    assert!(
+        refused_together(
+            "[distribution]\nkind = 'static'\npeers = 2\nindex = 2\n",
+            &[]
+        )
+        .starts_with("mine.toml:4: `distribution.index` does not fit")
+    );
+    // The order of the lines is not the order of the layers.
+    assert!(
+        refused_together("[distribution]\nindex = 2\n", &["distribution.kind=static"])
+            .starts_with("--set distribution.kind=static: `distribution.kind`")
+    );
+    let fits = Layers {
+        flags: ["politeness.delay_ms=40000", "politeness.max_delay_ms=40000"]
+            .map(Flag::set)
+            .to_vec(),
+        ..Layers::default()
+    };
+    assert_eq!(fits.read().unwrap().politeness.delay_ms, 40_000);
 }
 
 #[test]
@@ -108,13 +237,17 @@ fn later_layers_win_and_may_be_partial() {
     let layers = Layers {
         user: Some(user),
         config: Some(config),
-        flags: vec!["crawl.max_depth=3".into(), "politeness.agent=other".into()],
+        flags: ["crawl.max_depth=3", "politeness.agent=other"]
+            .map(Flag::set)
+            .to_vec(),
+        granted: vec!["crawl.scope=domain", "threads.downloaders=7"],
     };
     let settings = layers.read().unwrap();
     fs::remove_dir_all(&folder).unwrap();
     assert_eq!(settings.crawl.max_depth, 3);
     assert_eq!(settings.crawl.max_pages, 2);
     assert_eq!(settings.crawl.scope, Scope::Host);
+    assert_eq!(settings.threads.downloaders, 7);
     assert_eq!(settings.politeness.agent, "other");
     assert_eq!(settings.content, Content::default());
 }

@@ -10,6 +10,8 @@ pub enum Allowed {
     Any(&'static str),
     /// A whole number from the first to the second, both included.
     Between(u64, u64),
+    /// Texts that pass the check; the words describe them.
+    Text(fn(&str) -> bool, &'static str),
 }
 
 /// A type that a key can have.
@@ -35,7 +37,7 @@ macro_rules! whole_number {
             fn describe(allowed: Allowed) -> String {
                 match allowed {
                     Allowed::Between(least, most) => format!("a whole number from {least} to {most}"),
-                    Allowed::Any(what) => what.into(),
+                    Allowed::Any(what) | Allowed::Text(_, what) => what.into(),
                 }
             }
         }
@@ -54,13 +56,17 @@ impl Setting for bool {
 }
 
 impl Setting for String {
-    fn read(value: &Value, _: Allowed) -> Option<Self> {
-        value.as_str().map(str::to_owned)
+    fn read(value: &Value, allowed: Allowed) -> Option<Self> {
+        let text = value.as_str()?;
+        match allowed {
+            Allowed::Text(fits, _) if !fits(text) => None,
+            _ => Some(text.to_owned()),
+        }
     }
 
     fn describe(allowed: Allowed) -> String {
         match allowed {
-            Allowed::Any(what) => what.into(),
+            Allowed::Any(what) | Allowed::Text(_, what) => what.into(),
             Allowed::Between(..) => "a string".into(),
         }
     }
@@ -74,7 +80,7 @@ impl<T: Setting> Setting for Vec<T> {
 
     fn describe(allowed: Allowed) -> String {
         match allowed {
-            Allowed::Any(what) => what.into(),
+            Allowed::Any(what) | Allowed::Text(_, what) => what.into(),
             Allowed::Between(..) => format!("a list, each {}", T::describe(allowed)),
         }
     }

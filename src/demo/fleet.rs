@@ -73,6 +73,8 @@ impl Fleet {
         settings.overlay.listen = vec!["/ip4/127.0.0.1/tcp/0".into()];
         settings.overlay.mdns = false;
         settings.overlay.upnp = false;
+        // Where ranges are static, each peer has one.
+        settings.distribution.peers = u32::from(peers).max(1);
         // On one machine a receipt is there in no time, or lost.
         settings.handing_on.resend_ms = settings.handing_on.resend_ms.min(500);
         let mut fleet = Self {
@@ -95,6 +97,7 @@ impl Fleet {
         let secret = *blake3::hash(&[number]).as_bytes();
         let limits = self.limits.clone();
         limits.gate.set_peers(number.into());
+        self.settings.distribution.index = u32::from(number) - 1;
         let options = joining::options(&self.settings, secret, limits.clone());
         let overlay = joining::start(&self.settings, (self.change)(options))
             .map_err(|why| FleetError::Overlay(number, why))?;

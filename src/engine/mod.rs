@@ -372,7 +372,20 @@ impl Engine {
     /// is joined. Returns what has been done in all.
     pub fn shutdown(mut self) -> Report {
         self.end();
-        self.report()
+        Report {
+            expected_losses: self.expected_losses(),
+            ..self.report()
+        }
+    }
+
+    /// How many new URLs all sites together have taken for seen, as an expectation.
+    fn expected_losses(&self) -> f64 {
+        let sites = self.preprocessor.sites();
+        let losses = sites.iter().map(|cell| {
+            let state = cell.lock();
+            state.site.seen.expected_losses() + state.seen_before.expected_losses()
+        });
+        losses.sum()
     }
 
     fn end(&mut self) {
@@ -428,5 +441,42 @@ impl Drop for Engine {
         if self.stop.is_some() {
             self.end();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crawl_jobs::Site;
+    use crate::joining;
+    use crate::resolver::SystemNames;
+    use crate::seen_urls::EXACT_LIMIT;
+
+    #[test]
+    fn what_large_sites_have_lost_is_told_at_the_end() {
+        let settings = Settings::default();
+        let engine = Engine::start(Surroundings {
+            overlay: joining::alone([7; 32]),
+            names: Arc::new(SystemNames),
+            limits: Limits::new(&settings.limits),
+            receipts: None,
+            kept: None,
+            settings,
+        });
+        let engine = engine.unwrap();
+        let mut expected = 0.0;
+        for host in ["a.example", "b.example"] {
+            let mut site = Site::new(host);
+            for number in 0..EXACT_LIMIT as u64 + 1_000 {
+                let bytes = (host, number);
+                let bytes = postcard::to_stdvec(&bytes).unwrap();
+                site.seen
+                    .insert(xxhash_rust::xxh3::xxh3_64_with_seed(&bytes, 1));
+            }
+            expected += site.seen.expected_losses();
+            engine.thaw(&site.freeze().unwrap()).unwrap();
+        }
+        let told = engine.shutdown().expected_losses;
+        assert!(expected > 0.0 && (told - expected).abs() < 1e-9, "{told}");
     }
 }

@@ -265,6 +265,26 @@ fn a_person_gets_words() {
     assert!(done.stdout.starts_with("10 pages (10 new"), "{done:?}");
 }
 
+/// A static range of two once left the other half waiting for a peer that never came.
+#[test]
+fn whoever_crawls_alone_has_every_range() {
+    let mut web = HostileWeb::default();
+    let sites: Vec<_> = (0..8).map(|_| site(&mut web, "/0".into())).collect();
+    let urls: Vec<_> = sites.iter().map(|site| site.url("/0")).collect();
+    let mut arguments = vec!["crawl", "--allow-private", "--no-store", "--json"];
+    arguments.extend(["--set", "distribution.kind=static"]);
+    arguments.extend([
+        "--set",
+        "distribution.peers=2",
+        "--set",
+        "distribution.index=1",
+    ]);
+    arguments.extend(urls.iter().map(String::as_str));
+    let done = Home::new().run(&arguments).expect_status(0);
+    assert_eq!(done.json()["urls"]["out_of_range"], 0);
+    assert!(sites.iter().all(|site| site.asked_for("/0") == 1));
+}
+
 #[test]
 fn max_pages_is_never_exceeded() {
     let home = Home::new();
@@ -299,26 +319,30 @@ fn depth_zero_is_the_seeds_alone() {
 #[test]
 fn scope_is_host_unless_told_otherwise() {
     let home = Home::new();
-    for (scope, pages, out_of_scope) in [
-        (None, 10, 1),
-        (Some("host"), 10, 1),
-        (Some("domain"), 10, 1),
-        (Some("any"), 11, 0),
+    let file = home.write("any.toml", "[crawl]\nscope = 'any'\n");
+    for (arguments, pages, out_of_scope) in [
+        (&[][..], 10, 1),
+        (&["--scope", "host"], 10, 1),
+        (&["--scope", "domain"], 10, 1),
+        (&["--scope", "any"], 11, 0),
+        // The flag's default once won over these.
+        (&["--set", "crawl.scope=any"], 11, 0),
+        (&["--config", &file], 11, 0),
+        (&["--config", &file, "--scope", "host"], 10, 1),
     ] {
         let mut web = HostileWeb::default();
         let other = web.pages(|_, stream| page(stream, "another host"));
         let site = site(&mut web, other.url("/"));
         let url = site.url("/0");
-        let mut arguments = vec!["crawl", &url, "--allow-private", "--json"];
-        arguments.extend(scope.into_iter().flat_map(|scope| ["--scope", scope]));
+        let arguments = [&["crawl", &url, "--allow-private", "--json"], arguments].concat();
         let done = home.run(&arguments).expect_status(0);
-        assert_eq!(done.pages(), pages, "{scope:?}");
+        assert_eq!(done.pages(), pages, "{arguments:?}");
         assert_eq!(
             done.json()["urls"]["out_of_scope"],
             out_of_scope,
-            "{scope:?}"
+            "{arguments:?}"
         );
-        assert_eq!(other.asked_for("/"), usize::from(scope == Some("any")));
+        assert_eq!(other.asked_for("/"), usize::from(pages == 11));
     }
 }
 
@@ -348,6 +372,15 @@ fn a_bad_config_is_status_2_with_file_line_and_key() {
         ("[nonsense]\n", 1, "nonsense"),
         ("[crawl]\nscope = 'galaxy'\n", 2, "crawl.scope"),
         ("[crawl\n", 1, "TOML"),
+        ("[cra]\n", 1, "cra"),
+        ("[politeness]\nagent = \"a\\nb\"\n", 2, "politeness.agent"),
+        ("[crawl]\nseeds = ['nonsense']\n", 2, "crawl.seeds"),
+        ("[overlay]\nlisten = ['nonsense']\n", 2, "overlay.listen"),
+        (
+            "[distribution]\nkind = 'static'\nindex = 1\n",
+            3,
+            "distribution.index",
+        ),
     ] {
         let file = home.write("bad.toml", text);
         let done = home.run(&["crawl", "http://a.example/", "--config", &file]);
@@ -389,10 +422,21 @@ fn wrong_usage_is_status_2() {
         &["inspect", "links", "page.html", "--base", "no address"],
         &["crawl", "http://"],
         &["crawl", "ftp://a.example/"],
+        &["crawl", "http://a.example/", "--max-depth", "10001"],
+        &["crawl", "http://a.example/", "--max-depth", "70000"],
+        &["crawl", "http://a.example/", "--max-pages", "2199023255552"],
+        &["inspect", "robots", "x", "--agent", "a", "no address"],
+        &["inspect", "robots", "x", "--agent", "a", "ftp://a.example/"],
     ] {
         let done = home.run(arguments).expect_status(2);
         assert!(!done.stderr.is_empty(), "{arguments:?}");
     }
+    let done = home.run(&["crawl", "http://a.example/", "--max-depth", "10001"]);
+    assert_eq!(
+        done.stderr,
+        "peercrawl: --max-depth 10001: `crawl.max_depth` cannot be 10001; allowed: a whole number \
+         from 0 to 10000\n"
+    );
 }
 
 #[test]
@@ -484,4 +528,57 @@ fn the_demo_reaches_every_page_once() {
     assert_eq!(names(&report["peers"][0], "", but), expected);
     expected.extend(["peers", "reachable", "fetched_twice"].map(String::from));
     assert_eq!(names(&report, "", but), expected);
+}
+
+/// All peers once had the same number, and most ranges nobody.
+#[test]
+fn a_demo_with_static_ranges_ends_by_itself() {
+    let mut arguments = vec!["demo", "--headless", "--json", "--peers", "3"];
+    arguments.extend(["--hosts", "12", "--pages", "200"]);
+    arguments.extend(["--set", "distribution.kind=static"]);
+    let done = Home::new().run(&arguments).expect_status(0);
+    let report = done.json();
+    assert_eq!(report["pages"], report["reachable"]);
+    let worked = report["peers"].as_array().unwrap().iter();
+    assert!(worked.clone().all(|peer| peer["pages"].as_u64() > Some(0)));
+}
+
+/// A reader that has seen enough and a disk that is full once ended in a panic.
+#[test]
+#[cfg(target_os = "linux")]
+fn an_output_that_ends_early_is_no_panic() {
+    let home = Home::new();
+    let links: String = (0..10_000).map(|n| format!("<a href=/{n}>")).collect();
+    let file = home.write("page.html", &links);
+    let base = "http://a.example/";
+    let inspect = [
+        &["inspect", "links", &file, "--base", base][..],
+        &["inspect", "url", base],
+        &["inspect", "robots", &file, "--agent", "a", base],
+    ];
+    for arguments in inspect {
+        let end = |output: Stdio| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_peercrawl"));
+            let command = command.args(arguments).stdin(Stdio::null()).stdout(output);
+            let output = command.env("HOME", &home.0).output().unwrap();
+            let told = String::from_utf8(output.stderr).unwrap();
+            (output.status.code(), told)
+        };
+        let full = fs::OpenOptions::new().write(true).open("/dev/full");
+        let (status, told) = end(full.unwrap().into());
+        assert_eq!(status, Some(1), "{told}");
+        assert!(told.starts_with("peercrawl: cannot write to standard output"));
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        assert_eq!(end(writer.into()), (Some(0), String::new()));
+    }
+}
+
+#[test]
+fn a_cause_is_told_once() {
+    let home = Home::new();
+    let file = home.write("data", "in the way");
+    let done = home.run(&["crawl", "http://a.example/", "--data", &file]);
+    let told = done.expect_status(1).stderr;
+    assert_eq!(told.matches("os error").count(), 1, "{told}");
 }
