@@ -45,6 +45,11 @@ impl Desk {
             },
             Order::Found(url, found) => self.state.look_up = Some(LookUp { url, found }),
             Order::Archive(files) => self.state.picture.archive_files = files,
+            Order::MoveFiles { from, to, names } => self.move_files(from, to, names),
+            Order::ArchiveChanged(what) => {
+                self.state.picture.archive_asked = None;
+                self.take(Order::Done(what));
+            }
             Order::Done(Ok(text)) if text.is_empty() => {}
             Order::Done(Ok(text)) => self.say(text),
             Order::Done(Err(text)) => self.fail(text),
@@ -345,25 +350,6 @@ impl Desk {
             Ok(()) => self.say(format!("The join file is {}.", path.display())),
             Err(why) => self.problem(Field::NewJoinFile, why.to_string()),
         }
-    }
-
-    fn move_archive(&mut self, folder: &Path) {
-        self.forget_problem(Field::ArchiveFolder);
-        if self.state.engine.crew().is_some() {
-            let why = "Finish and stop first: the files are being written.";
-            return self.problem(Field::ArchiveFolder, why);
-        }
-        let Some(from) = self.archive_folder() else {
-            return self.problem(Field::ArchiveFolder, "The demo keeps no pages.");
-        };
-        let to = folder.to_owned();
-        tasks::start(&self.orders, "move-archive", move || {
-            let moved = super::moving::move_folder(&from, &to);
-            Order::Done(match moved {
-                Ok(()) => Ok(format!("The archive is in {} now.", to.display())),
-                Err(why) => Err(format!("The archive could not be moved: {why}")),
-            })
-        });
     }
 
     /// Calls a peer.

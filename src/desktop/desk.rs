@@ -464,16 +464,19 @@ impl Desk {
 
     /// What keeps it from running, besides the volunteer.
     fn hold(&self) -> Option<PauseReason> {
-        match self.engine()?.run_state().why? {
-            WhyStopped::QuotaUsed { until_ms } => Some(PauseReason::QuotaUsed { until_ms }),
-            WhyStopped::Conditions(reason) => Some(match reason {
+        let engine = self.engine()?;
+        let full = engine.ledger().is_archive_full();
+        match engine.run_state().why {
+            None => full.then_some(PauseReason::ArchiveFull),
+            Some(WhyStopped::QuotaUsed { until_ms }) => Some(PauseReason::QuotaUsed { until_ms }),
+            Some(WhyStopped::Conditions(reason)) => Some(match reason {
                 Reason::Metered => PauseReason::Metered,
                 Reason::Schedule { until_ms } => PauseReason::Schedule { until_ms },
                 Reason::OnBattery => PauseReason::OnBattery,
                 Reason::InUse => PauseReason::InUse,
                 Reason::Busy => PauseReason::ComputerBusy,
             }),
-            WhyStopped::Finish | WhyStopped::Volunteer => None,
+            Some(WhyStopped::Finish | WhyStopped::Volunteer) => None,
         }
     }
 
@@ -517,7 +520,7 @@ impl Desk {
                     tracing::error!("{words}");
                     tasks::notify(&words);
                 }
-                RunState::Paused(PauseReason::QuotaUsed { .. }) => {
+                RunState::Paused(PauseReason::QuotaUsed { .. } | PauseReason::ArchiveFull) => {
                     tracing::info!("{words}");
                     tasks::notify(&words);
                 }

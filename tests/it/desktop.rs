@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
+use peercrawl::archive::Reader;
 use peercrawl::config::{Layers, Settings};
 use peercrawl::data_directory::DataDirectory;
 use peercrawl::desktop::{Desktop, EventLog, Link, Opening, knock};
@@ -419,4 +420,57 @@ fn a_blocked_site_is_left_alone_at_once() {
     let config = app.config();
     let _folder = app.quit();
     assert!(read_config(&config).crawl.blocked_sites.is_empty());
+}
+
+#[test]
+fn a_full_archive_says_so_and_every_way_out_leads_out() {
+    const LIMIT: u64 = 60_000;
+    let site = Site::start();
+    let seeds = vec![site.url.clone()];
+    let mut app = App::open(|opening| {
+        opening.settings.crawl.seeds = seeds;
+        opening.settings.crawl.max_depth = 10_000;
+        opening.settings.politeness.private_delay_ms = 5;
+        opening.settings.archive.limit_bytes = LIMIT;
+        opening.settings.archive.file_bytes = LIMIT / 4;
+        opening.settings.desktop.first_run_done = true;
+    });
+    app.show(Screen::Archive);
+    app.send(Command::Start);
+    let is_full = |model: &Model| {
+        model.state == RunState::Paused(PauseReason::ArchiveFull) && model.archive.full
+    };
+    let model = app.wait("full", is_full);
+    let archive = &model.archive;
+    assert_eq!(archive.limit_bytes, LIMIT);
+    assert!(archive.bytes > LIMIT * 9 / 10 && archive.bytes <= LIMIT);
+    let goes_on = |pages: u64| move |model: &Model| model.totals.ever.pages > pages + 3;
+
+    let model = app.wait("its files", |model| model.archive_files.total > 2);
+    let oldest = model.archive_files.rows.last().unwrap().name.clone();
+    let folder = PathBuf::from(&model.archive.folder);
+    assert!(folder.join(&oldest).exists() && model.archive.oldest_bytes > 0);
+    app.send(Command::DropOldest);
+    app.wait("the oldest made room", goes_on(model.totals.ever.pages));
+    assert!(!folder.join(&oldest).exists());
+    let model = app.wait("full again", is_full);
+
+    let elsewhere = app.folder.path().join("elsewhere");
+    app.send(Command::MoveArchive(elsewhere.clone()));
+    let is_told = |model: &Model| {
+        let mut notices = model.notices.iter();
+        notices.any(|notice| notice.text.contains("moved to") && !notice.failed)
+    };
+    app.wait("moved", is_told);
+    app.wait("moving made room", goes_on(model.totals.ever.pages));
+    let moved = Reader::new(&elsewhere).verify().unwrap();
+    assert!(moved.problems.is_empty() && moved.pages > 10, "{moved:?}");
+    let model = app.wait("full once more", is_full);
+
+    app.send(Command::Change(Setting::DiskGb(1)));
+    let model = app.wait("a higher limit is room", goes_on(model.totals.ever.pages));
+    assert!(!model.archive.full && model.archive.bytes > LIMIT);
+    assert_eq!(model.archive.limit_bytes, 1_000_000_000);
+    let _folder = app.quit();
+    assert_eq!(Reader::new(&folder).verify().unwrap().problems, []);
 }

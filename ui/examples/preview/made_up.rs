@@ -285,7 +285,6 @@ fn archive() -> Archive {
         bytes: 6_400_000_000,
         limit_bytes: 10_000_000_000,
         oldest_bytes: 1_000_000_000,
-        disk_free_bytes: Some(81_000_000_000),
         ..Archive::default()
     }
 }

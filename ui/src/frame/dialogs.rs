@@ -60,7 +60,7 @@ fn drop_oldest_ui(ui: &mut Ui, scene: &mut Scene<'_>) -> bool {
     ));
     let (yes, no) = answers_ui(ui, "Delete for good", "Keep them");
     if yes {
-        scene.send_and_say(Command::DropOldest, "Deleting the oldest file.");
+        scene.send(Command::DropOldest);
     }
     yes || no
 }

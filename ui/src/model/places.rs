@@ -112,9 +112,7 @@ pub struct Archive {
     pub limit_bytes: u64,
     /// What the oldest file would free, if it were dropped; 0 if there is none to drop.
     pub oldest_bytes: u64,
-    /// Free room on that disk, if known.
-    pub disk_free_bytes: Option<u64>,
-    /// Whether it is full.
+    /// Whether it is full, and the crawl waits for room.
     pub full: bool,
     /// The answer to the last look-up.
     pub look_up: Option<LookUp>,

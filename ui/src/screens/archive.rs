@@ -64,15 +64,7 @@ fn size_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     } else {
         parts::weak_ui(ui, "No size limit is set.");
     }
-    let free = match archive.disk_free_bytes {
-        Some(bytes) => format!(
-            "{}  ·  {} free on this disk",
-            archive.folder,
-            format::bytes(bytes)
-        ),
-        None => archive.folder.clone(),
-    };
-    parts::weak_ui(ui, free);
+    parts::weak_ui(ui, &archive.folder);
 }
 
 fn full_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
@@ -222,10 +214,14 @@ fn room_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut ArchiveState) {
     ui.horizontal(|ui| {
         ui.add_enabled_ui(!folder.is_empty(), |ui| {
             if ui.add(parts::button("Move files")).clicked() {
-                let text = format!("Moving the files to {folder}.");
-                scene.send_and_say(Command::MoveArchive(PathBuf::from(folder)), text);
+                scene.send(Command::MoveArchive(PathBuf::from(folder)));
             }
         });
         browse_ui(ui, scene, Field::ArchiveFolder, "Choose a folder…");
     });
+    parts::weak_ui(
+        ui,
+        "What was moved no longer counts, and is not looked up here. New pages are stored where \
+         they always were.",
+    );
 }
