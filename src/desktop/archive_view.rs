@@ -26,9 +26,10 @@ use crate::engine::Engine;
 const PERIOD: Duration = Duration::from_secs(5);
 
 impl Desk {
-    /// Where the archive is.
+    /// Where the archive is; `None` if nothing is kept.
     pub fn archive_folder(&self) -> Option<PathBuf> {
-        self.data.as_ref().map(|data| data.archive())
+        let data = self.data.as_ref().filter(|_| self.demo.is_none());
+        data.map(|data| data.archive())
     }
 
     /// Has the archive looked through, if that was not done just now.

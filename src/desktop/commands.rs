@@ -13,6 +13,7 @@ use super::desk::{Desk, EngineStage};
 use super::join_file::{self, JoinFile};
 use super::link::Order;
 use super::network_view::outside_first;
+use super::picture::Picture;
 use super::stage::Wish;
 use super::{addresses, autostart, tasks};
 use crate::canonical::CanonicalForm;
@@ -57,6 +58,9 @@ impl Desk {
     }
 
     fn carry_out(&mut self, command: Command) {
+        if self.demo.is_some() && is_outside_a_demo(&command) {
+            return self.fail(ONLY_A_DEMO);
+        }
         match command {
             Command::Begin { settings, with } => self.begin(&settings, with),
             Command::NotNow => self.state.first_run = None,
@@ -67,6 +71,7 @@ impl Desk {
                 self.pause(Some(until_ms));
             }
             Command::FinishAndStop => self.finish(),
+            Command::LeaveDemo => self.leave_demo(),
             Command::Change(setting) => self.change(&setting),
             Command::Show(view) => self.state.view = *view,
             Command::BlockSite(host) => self.block(&host, true),
@@ -131,9 +136,15 @@ impl Desk {
             },
             Begin::JoinFile(path) => {
                 self.apply_first(settings);
+                self.state.is_first_page_answered = true;
                 return self.read_join_file(&path);
             }
-            Begin::Demo => self.demo = Some(DemoSpec::default()),
+            Begin::Demo => {
+                self.keep();
+                self.demo = Some(DemoSpec::default());
+                self.state.demo_past = Default::default();
+                self.state.blocked_before = Some(self.config.crawl.blocked_sites.clone());
+            }
         }
         self.apply_first(settings);
         self.begun();
@@ -156,6 +167,26 @@ impl Desk {
         self.state.kept.wish = Wish::Crawl;
         self.keep();
         self.start();
+    }
+
+    /// Ends the demo, and goes back to where it was begun.
+    fn leave_demo(&mut self) {
+        if self.demo.is_none() || self.data.is_none() {
+            return;
+        }
+        self.demo = None;
+        self.state.kept.wish = Wish::Stopped;
+        self.state.trouble = None;
+        self.state.starts_again = false;
+        if let Some(blocked) = self.state.blocked_before.take() {
+            self.config.crawl.blocked_sites = blocked;
+        }
+        self.end();
+        self.state.picture = Picture::default();
+        self.show_past();
+        if !self.config.desktop.first_run_done || !self.has_crawl() {
+            self.ask_first();
+        }
     }
 
     /// Crawl, or go on with it.
@@ -259,7 +290,11 @@ impl Desk {
         if is_blocked {
             blocked.push(host.to_owned());
         }
-        self.set_key("crawl.blocked_sites", list(&blocked));
+        match self.demo {
+            // Its hosts are made up.
+            Some(_) => self.config.crawl.blocked_sites = blocked,
+            None => self.set_key("crawl.blocked_sites", list(&blocked)),
+        }
         let done = self.engines().iter().map(|engine| match is_blocked {
             true => engine.block(host),
             false => engine.unblock(host),
@@ -300,6 +335,9 @@ impl Desk {
 
     fn read_join_file(&mut self, path: &Path) {
         self.forget_problem(Field::JoinFile);
+        if self.demo.is_some() {
+            return self.fail(ONLY_A_DEMO);
+        }
         match JoinFile::read(path) {
             Ok(joined) => {
                 let is_crawling = self.state.engine.crew().is_some();
@@ -324,9 +362,13 @@ impl Desk {
         for (key, value) in joined.keys {
             self.set_key(&key, value);
         }
-        self.write_first_limits();
         self.shown = super::settings::view(&self.config);
-        self.demo = None;
+        let is_answered = self.state.is_first_page_answered;
+        if !self.config.desktop.first_run_done && !is_answered {
+            // Nobody crawls before they have seen what it takes, and chosen their limits.
+            super::settings::propose(&mut self.shown);
+            return self.ask_first();
+        }
         self.say(format!("Joined “{}”.", self.config.overlay.network));
         self.start_again();
         self.begun();
@@ -407,6 +449,29 @@ impl Desk {
             self.begin_crawl();
         }
     }
+}
+
+/// Why something cannot be done in a demo.
+const ONLY_A_DEMO: &str = "This is a demo: it crawls its own made-up web and nothing else. Leave \
+                           the demo first.";
+
+/// What a demo has no part in: other web sites, other peers, and files.
+fn is_outside_a_demo(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::AddSeeds(_)
+            | Command::RemoveSeeds(_)
+            | Command::AddPeer(_)
+            | Command::ReadJoinFile(_)
+            | Command::AcceptJoin
+            | Command::MakeJoinFile(_)
+            | Command::Browse(_)
+            | Command::OpenArchiveFolder
+            | Command::LookUp(_)
+            | Command::MoveArchive(_)
+            | Command::DropOldest
+            | Command::Change(Setting::Scope(_) | Setting::MaxDepth(_))
+    )
 }
 
 fn list(items: &[String]) -> Value {

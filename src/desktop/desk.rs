@@ -18,7 +18,7 @@ use peercrawl_ui::model::{
 use peercrawl_ui::{Command, Model};
 
 use super::config_file::ConfigFile;
-use super::crew::{Crew, DemoSpec};
+use super::crew::{Crew, DemoSpec, Say};
 use super::history::History;
 use super::join_file::JoinFile;
 use super::keepsake::Keepsake;
@@ -28,6 +28,7 @@ use super::picture::Picture;
 use super::settings;
 use super::stage::{Facts, Stage, Wish};
 use super::tasks;
+use super::totals::Sums;
 use super::tray::{self, TrayIcon};
 use crate::clock::Clock;
 use crate::conditions::local_time::utc_offset_minutes;
@@ -93,6 +94,12 @@ pub struct State {
     pub history: History,
     /// What is remembered.
     pub kept: Keepsake,
+    /// The past and the sums of a demo, which are not.
+    pub demo_past: (History, Sums),
+    /// The blocked sites as they were before a demo.
+    pub blocked_before: Option<Vec<String>>,
+    /// Whether the first page's limits were answered, and its join file waits.
+    pub is_first_page_answered: bool,
     /// The engine, and how far it is.
     pub engine: EngineStage,
     /// Whether it is to start again once it has ended.
@@ -207,6 +214,7 @@ impl Desk {
                 Err(why) => tracing::warn!("{}: {why}", data.quota().display()),
             }
         }
+        self.show_past();
         if self.demo.is_some() {
             self.state.kept.wish = Wish::Crawl;
             self.start();
@@ -311,20 +319,28 @@ impl Desk {
     /// Starts an engine, in a thread of its own.
     pub fn start(&mut self) {
         self.state.trouble = None;
+        let is_demo = self.demo.is_some();
+        let crew = self.state.engine.crew();
+        if crew.is_some_and(|crew| crew.is_demo() != is_demo) {
+            return self.start_again();
+        }
         match self.state.engine {
             EngineStage::Absent => {}
             // It starts anew when it has ended.
             EngineStage::Ending(_) => return self.state.starts_again = true,
             _ => return,
         }
-        self.state.kept.sums.begin();
+        self.sums_mut().begin();
         self.state.told = None;
         self.state.is_demo_told = false;
         let (config, data, demo) = (self.config.clone(), self.data.clone(), self.demo.clone());
-        let is_paused = self.state.kept.wish != Wish::Crawl;
+        let say = Say {
+            is_wanted: self.state.kept.wish == Wish::Crawl,
+            lookout: self.watcher.as_ref().map(Watcher::lookout),
+        };
         let work = move || match demo {
             Some(spec) => Crew::demo(&spec, config),
-            None => Crew::peer(config, data.as_deref(), is_paused),
+            None => Crew::peer(config, data.as_deref(), &say),
         };
         match thread::Builder::new().name("starting".into()).spawn(work) {
             Ok(thread) => self.state.engine = EngineStage::Starting(thread),
@@ -418,6 +434,13 @@ impl Desk {
 
     fn welcome(&mut self, crew: Crew) -> EngineStage {
         self.state.picture.begin();
+        if crew.is_demo() != self.demo.is_some() {
+            // It was left before it had begun.
+            self.state.starts_again = self.state.kept.wish != Wish::Stopped;
+            self.state.engine = EngineStage::Present(crew);
+            self.end();
+            return std::mem::take(&mut self.state.engine);
+        }
         if let Some(text) = crew.demo_introduction() {
             self.say(text);
         }
@@ -559,22 +582,59 @@ impl Desk {
         let now_ms = self.now_ms();
         let quota = self.engine().map(|engine| engine.limits().quota(now_ms));
         if let Some(count) = Picture::count_of(self.engines()) {
-            self.state.quota = quota.unwrap_or_default();
+            // What a demo moves stays on this computer, and is no part of the account.
+            if !self.is_demo() || self.data.is_none() {
+                self.state.quota = quota.unwrap_or_default();
+            }
             let offset = utc_offset_minutes(now_ms);
-            self.state.kept.sums.count(count, now_ms, offset);
+            self.sums_mut().count(count, now_ms, offset);
         }
+    }
+
+    /// Whether what happens is a demo, or the rest of one.
+    fn is_demo(&self) -> bool {
+        self.demo.is_some() || self.state.engine.crew().is_some_and(Crew::is_demo)
+    }
+
+    /// What was done: by the volunteer's own crawl, or in this demo.
+    pub fn sums(&self) -> &Sums {
+        match self.demo {
+            Some(_) => &self.state.demo_past.1,
+            None => &self.state.kept.sums,
+        }
+    }
+
+    fn sums_mut(&mut self) -> &mut Sums {
+        match self.is_demo() {
+            true => &mut self.state.demo_past.1,
+            false => &mut self.state.kept.sums,
+        }
+    }
+
+    fn history_mut(&mut self) -> &mut History {
+        match self.is_demo() {
+            true => &mut self.state.demo_past.0,
+            false => &mut self.state.history,
+        }
+    }
+
+    /// Has the graphs show the past that belongs to what happens now.
+    pub fn show_past(&mut self) {
+        let graphs = self.history_mut().graphs();
+        self.state.picture.graphs = Arc::new(graphs);
     }
 
     fn sample(&mut self) {
         let now_ms = self.now_ms();
         let sample = self.state.picture.sample(now_ms);
-        self.state.history.add(sample);
-        self.state.picture.graphs = Arc::new(self.state.history.graphs());
+        self.history_mut().add(sample);
+        self.show_past();
     }
 
-    /// Writes what is remembered from run to run.
+    /// Writes what is remembered from run to run; of a demo, nothing is.
     pub fn keep(&mut self) {
-        if let Some(data) = &self.data
+        if !self.is_demo()
+            && let Some(data) = &self.data
             && let Err(why) = self.state.kept.write(data.path(), &self.state.history)
         {
             tracing::warn!("what the window remembers could not be written: {why}");

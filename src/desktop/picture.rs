@@ -264,11 +264,14 @@ impl Desk {
             now_ms,
             utc_offset_minutes: utc_offset_minutes(now_ms),
             first_run: self.state.first_run.clone(),
+            demo: self.demo.as_ref().map(|_| model::Demo {
+                can_leave: self.data.is_some(),
+            }),
             state,
             warnings: self.warnings().to_vec(),
             rates: picture.rates,
             graphs: picture.graphs.clone(),
-            totals: self.state.kept.sums.totals(),
+            totals: self.sums().totals(),
             quota: self.quota(),
             memory: model::Memory {
                 used_bytes: resident_bytes(),

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use peercrawl::archive::Reader;
+use peercrawl::conditions::Sources;
 use peercrawl::config::{Layers, Settings};
 use peercrawl::data_directory::DataDirectory;
 use peercrawl::desktop::{Desktop, EventLog, Link, Opening, knock};
@@ -25,7 +26,7 @@ use crate::crew::{settings, wait_until};
 
 /// An app on a folder of its own.
 pub struct App {
-    folder: TempDir,
+    pub folder: TempDir,
     desktop: Option<Desktop>,
     link: Link,
 }
@@ -35,7 +36,7 @@ impl App {
         Self::open_in(TempDir::new().unwrap(), change)
     }
 
-    fn open_in(folder: TempDir, change: impl FnOnce(&mut Opening)) -> Self {
+    pub fn open_in(folder: TempDir, change: impl FnOnce(&mut Opening)) -> Self {
         let mut settings = Settings { ..settings() };
         settings.overlay.listen = vec!["/ip4/127.0.0.1/tcp/0".into()];
         settings.overlay.mdns = false;
@@ -80,7 +81,7 @@ impl App {
         self.link.latest()
     }
 
-    fn config(&self) -> PathBuf {
+    pub fn config(&self) -> PathBuf {
         self.folder.path().join("config.toml")
     }
 
@@ -91,13 +92,13 @@ impl App {
 }
 
 /// A web site with a chain of pages, which counts its requests.
-struct Site {
-    url: String,
+pub struct Site {
+    pub url: String,
     requests: Arc<AtomicUsize>,
 }
 
 impl Site {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let url = format!("http://127.0.0.1:{port}/");
@@ -112,7 +113,7 @@ impl Site {
         Self { url, requests }
     }
 
-    fn requests(&self) -> usize {
+    pub fn requests(&self) -> usize {
         self.requests.load(SeqCst)
     }
 }
@@ -150,7 +151,7 @@ fn serve(caller: TcpStream, port: u16, count: &AtomicUsize) -> Option<()> {
     }
 }
 
-fn read_config(path: &Path) -> Settings {
+pub fn read_config(path: &Path) -> Settings {
     let layers = Layers {
         config: Some(path.to_owned()),
         ..Layers::default()
@@ -344,6 +345,19 @@ fn a_join_file_is_shown_before_it_is_followed() {
     let model = app.wait("the offer again", |model| model.crawl.offer.is_some());
     assert_eq!(model.raise_window, 1);
     app.send(Command::AcceptJoin);
+    // What it takes is seen and answered first.
+    let model = app.wait("the first page", |model| model.crawl.offer.is_none());
+    let first = model.first_run.as_ref().unwrap();
+    assert!(first.has_crawl);
+    assert_eq!(
+        model.settings.download_kib_per_s, 256,
+        "limits are proposed"
+    );
+    assert_eq!((&model.state, site.requests()), (&RunState::Stopped, 0));
+    app.send(Command::Begin {
+        settings: vec![Setting::UploadKibPerS(77)],
+        with: Begin::AsConfigured,
+    });
     app.wait("pages", |model| model.totals.ever.pages > 0);
     let made = app.folder.path().join("mine.peercrawl");
     app.send(Command::MakeJoinFile(made.clone()));
@@ -352,6 +366,8 @@ fn a_join_file_is_shown_before_it_is_followed() {
     let _folder = app.quit();
     let written = read_config(&config);
     assert_eq!(written.overlay.network, "friends");
+    let limits = (written.limits.download_kib, written.limits.upload_kib);
+    assert_eq!(limits, (256, 77));
     assert_eq!(written.crawl.seeds, [site.url]);
     let passed_on = std::fs::read_to_string(&made).unwrap();
     assert!(passed_on.contains("network = \"friends\""), "{passed_on}");
@@ -473,4 +489,49 @@ fn a_full_archive_says_so_and_every_way_out_leads_out() {
     assert_eq!(model.archive.limit_bytes, 1_000_000_000);
     let _folder = app.quit();
     assert_eq!(Reader::new(&folder).verify().unwrap().problems, []);
+}
+
+#[test]
+fn outside_the_hours_of_the_schedule_nothing_is_fetched_from_the_start() {
+    let site = Site::start();
+    let seeds = vec![site.url.clone()];
+    let nowhere = TempDir::new().unwrap();
+    let sources = Sources {
+        power_supplies: nowhere.path().into(),
+        processor: nowhere.path().join("none"),
+        asks_desktop: false,
+    };
+    let never = |opening: &mut Opening| {
+        opening.settings.crawl.seeds = seeds.clone();
+        opening.settings.desktop.first_run_done = true;
+        opening.settings.schedule.enabled = true;
+        for day in peercrawl_ui::model::WEEKDAYS {
+            let key = format!("schedule.{}=off", day.to_lowercase());
+            opening.settings.apply_flag(&key).unwrap();
+        }
+        opening.conditions = Some(sources.clone());
+    };
+    let mut app = App::open(never);
+    app.send(Command::Start);
+    let paused = RunState::Paused(PauseReason::Schedule { until_ms: None });
+    let model = app.wait("paused", |model| model.state == paused);
+    let later = model.now_ms + 2_000;
+    app.wait("some seconds", |model| model.now_ms > later);
+    assert_eq!(site.requests(), 0);
+    app.send(Command::Change(Setting::ScheduleOn(false)));
+    app.wait("it goes on", |model| model.totals.ever.pages > 1);
+    app.send(Command::Pause);
+    app.wait("paused", |model| matches!(model.state, RunState::Paused(_)));
+    let model = app.wait("at rest", |model| model.rates.pages_per_s == 0.0);
+    let (requests, waiting) = (site.requests(), model.rates.waiting_urls);
+    // What waits from the last time is left alone too.
+    let folder = app.quit();
+    assert!(waiting > 0);
+    let mut app = App::open_in(folder, never);
+    app.send(Command::Start);
+    let model = app.wait("paused again", |model| model.state == paused);
+    let later = model.now_ms + 2_000;
+    app.wait("some seconds", |model| model.now_ms > later);
+    assert_eq!(site.requests(), requests);
+    app.quit();
 }

@@ -11,6 +11,8 @@ use crate::parts;
 use crate::symbols;
 use crate::theme::{self, Palette};
 
+const DEMO: &str = "This is a demo: a made-up web on this computer. Nothing of it is kept.";
+
 /// Draws it.
 pub fn status_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     let palette = theme::palette(ui);
@@ -53,6 +55,14 @@ pub fn status_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
             }
         });
     });
+    if let Some(demo) = model.demo {
+        ui.horizontal_wrapped(|ui| {
+            ui.colored_label(palette.amber, DEMO);
+            if demo.can_leave && ui.add(parts::button("Leave the demo")).clicked() {
+                scene.send(Command::LeaveDemo);
+            }
+        });
+    }
     for warning in &model.warnings {
         ui.horizontal_wrapped(|ui| {
             let text = format!("{} {warning}", symbols::PROBLEM);

@@ -19,7 +19,7 @@ pub mod tables;
 use std::sync::Arc;
 
 pub use places::{
-    Archive, Crawl, FirstRun, Found, JoinOffer, LookUp, Network, Node, SeedCheck, SeedLine,
+    Archive, Crawl, Demo, FirstRun, Found, JoinOffer, LookUp, Network, Node, SeedCheck, SeedLine,
 };
 pub use settings::{
     DayHours, OnClose, OverlayKind, Scope, Setting, Settings, ThemeChoice, WEEKDAYS,
@@ -37,6 +37,8 @@ pub struct Model {
     pub utc_offset_minutes: i32,
     /// Set until the volunteer has answered the first page; nothing is fetched before.
     pub first_run: Option<FirstRun>,
+    /// Set while this is a demo: a made-up web on this computer, of which nothing is kept.
+    pub demo: Option<Demo>,
     /// What the crawl does, and why.
     pub state: RunState,
     /// What else the volunteer should know for as long as it is so, in sentences.

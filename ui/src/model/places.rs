@@ -15,6 +15,13 @@ pub struct FirstRun {
     pub archive_folder: String,
 }
 
+/// What the window needs to know of a demo.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Demo {
+    /// Whether there is something to go back to.
+    pub can_leave: bool,
+}
+
 /// The network as a picture.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Network {

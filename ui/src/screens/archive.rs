@@ -27,6 +27,14 @@ const FILES_HEIGHT: f32 = 240.0;
 /// Draws it.
 pub fn archive_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut ArchiveState) {
     parts::heading_ui(ui, "Archive");
+    if scene.model.demo.is_some() {
+        parts::empty_ui(
+            ui,
+            "A demo keeps nothing",
+            "Pages that you crawl yourself are stored, and can be looked up here.",
+        );
+        return;
+    }
     parts::card_ui(ui, |ui| size_ui(ui, scene));
     if scene.model.archive.full {
         parts::card_ui(ui, |ui| full_ui(ui, scene));

@@ -29,10 +29,28 @@ pub struct CrawlState {
 /// Draws it.
 pub fn crawl_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut CrawlState) {
     parts::heading_ui(ui, "Crawl");
+    if scene.model.demo.is_some() {
+        return demo_ui(ui, scene);
+    }
     parts::titled_card_ui(ui, "Add web sites", |ui| add_ui(ui, scene, state));
     parts::titled_card_ui(ui, "Where the crawl begins", |ui| seeds_ui(ui, scene));
     parts::titled_card_ui(ui, "How far it goes", |ui| scope_ui(ui, scene));
     parts::titled_card_ui(ui, "Crawl with friends", |ui| join_ui(ui, scene, state));
+    parts::titled_card_ui(ui, "Blocked sites", |ui| blocked_ui(ui, scene));
+}
+
+/// A demo has a web of its own, and nothing else can be done with it.
+fn demo_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
+    parts::titled_card_ui(ui, "Where the demo begins", |ui| {
+        for seed in scene.model.crawl.seeds.iter().take(SEEDS_SHOWN) {
+            ui.add(Label::new(RichText::new(seed).monospace()).truncate());
+        }
+        parts::weak_ui(
+            ui,
+            "A demo crawls its own made-up web and nothing else. To add web sites or to join \
+             friends, leave the demo.",
+        );
+    });
     parts::titled_card_ui(ui, "Blocked sites", |ui| blocked_ui(ui, scene));
 }
 

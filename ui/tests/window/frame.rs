@@ -2,7 +2,7 @@
 
 use super::*;
 use peercrawl_ui::egui::ViewportEvent;
-use peercrawl_ui::model::{Notice, OnClose, PauseReason, RunState};
+use peercrawl_ui::model::{Demo, Notice, OnClose, PauseReason, RunState};
 
 #[test]
 fn the_status_is_on_every_screen() {
@@ -61,6 +61,26 @@ fn what_the_volunteer_should_know_is_on_every_screen_while_it_is_so() {
     }
     window.change(|model| model.warnings.clear());
     assert!(!window.has(words));
+}
+
+#[test]
+fn a_demo_says_what_it_is_and_can_be_left() {
+    let mut model = made_up::model();
+    model.demo = Some(Demo { can_leave: true });
+    let mut window = Window::open(model);
+    for screen in Screen::ALL {
+        window.go(screen);
+        assert!(window.has("This is a demo"), "{}", screen.name());
+    }
+    window.go(Screen::Archive);
+    assert!(window.has("A demo keeps nothing") && !window.has("402,117 pages"));
+    window.go(Screen::Crawl);
+    assert!(window.0.query(fields("Web addresses to add")).is_none());
+    window.press("Leave the demo");
+    assert_eq!(window.sent(), [Command::LeaveDemo]);
+    // A window that was opened for the demo has nothing to go back to.
+    window.change(|model| model.demo = Some(Demo::default()));
+    assert!(!window.has("Leave the demo"));
 }
 
 #[test]
