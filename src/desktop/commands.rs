@@ -16,7 +16,7 @@ use super::network_view::outside_first;
 use super::picture::Picture;
 use super::stage::Wish;
 use super::{addresses, autostart, tasks};
-use crate::canonical::CanonicalForm;
+use crate::canonical::{CanonicalForm, CanonicalUrl};
 use crate::config::Settings;
 use crate::crawl::CrawlDefinition;
 use crate::data_directory::disk_limit;
@@ -78,7 +78,8 @@ impl Desk {
             Command::UnblockSite(host) => self.block(&host, false),
             Command::CheckSeeds(text) => {
                 let known = &self.config.crawl.seeds;
-                self.state.check = addresses::check_seeds(&self.form(), &text, known);
+                let network = &self.config.network;
+                self.state.check = addresses::check_seeds(&self.form(), network, &text, known);
             }
             Command::AddSeeds(seeds) => self.add_seeds(&seeds),
             Command::RemoveSeeds(seeds) => self.remove_seeds(&seeds),
@@ -108,6 +109,10 @@ impl Desk {
         CanonicalForm::new(&self.config.crawl.session_ids)
     }
 
+    fn seed_address(&self, text: &str) -> Result<CanonicalUrl, String> {
+        addresses::seed_address(&self.form(), &self.config.network, text)
+    }
+
     /// Something is wrong with what was typed.
     pub fn problem(&mut self, field: Field, text: impl Into<String>) {
         self.forget_problem(field);
@@ -126,7 +131,7 @@ impl Desk {
         }
         match with {
             Begin::AsConfigured => {}
-            Begin::Site(text) => match addresses::web_address(&self.form(), &text) {
+            Begin::Site(text) => match self.seed_address(&text) {
                 Ok(url) => self.set_seeds(vec![url.to_string()]),
                 Err(why) => return self.problem(Field::FirstSite, why),
             },
@@ -197,6 +202,12 @@ impl Desk {
         if self.demo.is_none() && !self.config.desktop.first_run_done {
             return self.ask_first();
         }
+        if self.state.kept.wish == Wish::Crawl
+            && let EngineStage::Present(_) = self.state.engine
+            && let Some(trouble) = self.trouble()
+        {
+            return self.fail(format!("It keeps trying. {trouble}"));
+        }
         self.state.kept.wish = Wish::Crawl;
         self.state.trouble = None;
         self.keep();
@@ -243,10 +254,9 @@ impl Desk {
     }
 
     fn add_seeds(&mut self, seeds: &[String]) {
-        let form = self.form();
         let mut all = self.config.crawl.seeds.clone();
         for seed in seeds {
-            match addresses::web_address(&form, seed) {
+            match self.seed_address(seed) {
                 Ok(url) if !all.contains(&url.to_string()) => all.push(url.to_string()),
                 Ok(_) => {}
                 Err(why) => self.fail(format!("{seed}: {why}")),
@@ -314,7 +324,11 @@ impl Desk {
             all.push(address.to_owned());
             self.set_bootstrap(all);
         }
-        self.call(address);
+        match self.state.engine.crew() {
+            Some(_) => self.say(format!("Calling {address}.")),
+            None => self.say(format!("{address} is called when the crawl starts.")),
+        }
+        self.start_again();
     }
 
     /// Where a new join file would be written.
@@ -392,11 +406,6 @@ impl Desk {
             Ok(()) => self.say(format!("The join file is {}.", path.display())),
             Err(why) => self.problem(Field::NewJoinFile, why.to_string()),
         }
-    }
-
-    /// Calls a peer.
-    fn call(&mut self, _address: &str) {
-        self.start_again();
     }
 
     /// What the first page proposes becomes the volunteer's own choice with its answer.

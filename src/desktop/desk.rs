@@ -25,8 +25,9 @@ use super::keepsake::Keepsake;
 use super::link::Order;
 use super::log::EventLog;
 use super::picture::Picture;
+use super::reach::{self, Reach};
 use super::settings;
-use super::stage::{Facts, Stage, Wish};
+use super::stage::{Facts, Stage, WORTH_SAYING_MS, Wish};
 use super::tasks;
 use super::totals::Sums;
 use super::tray::{self, TrayIcon};
@@ -35,6 +36,7 @@ use crate::conditions::local_time::utc_offset_minutes;
 use crate::conditions::{Reason, Watcher};
 use crate::config::Settings;
 use crate::data_directory::DataDirectory;
+use crate::engine::tables::{SiteColumn, SiteQuery};
 use crate::engine::{Engine, Standing, WhyStopped, pausing};
 use crate::limits::{Limits, QuotaState};
 
@@ -50,6 +52,13 @@ const IDLE_PERIOD: Duration = Duration::from_secs(5);
 const FLICKER_PERIOD: Duration = Duration::from_millis(450);
 /// Finishing gives up on fetches that take longer than this.
 const FINISH_LIMIT: Duration = Duration::from_secs(120);
+/// The hosts that tell whether anybody can be reached.
+const MOST_WAITING: SiteQuery = SiteQuery {
+    search: String::new(),
+    sort_by: SiteColumn::Waiting,
+    descending: true,
+    rows: 0..32,
+};
 /// How long a notice is offered to the window.
 const NOTICE_LIFE: Duration = Duration::from_secs(60);
 
@@ -106,6 +115,10 @@ pub struct State {
     pub starts_again: bool,
     /// What needs the volunteer.
     pub trouble: Option<String>,
+    /// Whether anybody can be reached.
+    pub reach: Reach,
+    /// Whether there was an engine since the program started.
+    pub has_run: bool,
     /// The first page.
     pub first_run: Option<FirstRun>,
     /// A join file that waits for an answer, and what it would do.
@@ -379,6 +392,7 @@ impl Desk {
             self.state.second = Some(now);
             self.count();
             self.sample();
+            self.look_out();
         }
         if self.state.kept_at.is_none_or(|at| now >= at + KEEP_PERIOD) {
             let is_first = self.state.kept_at.is_none();
@@ -434,6 +448,8 @@ impl Desk {
 
     fn welcome(&mut self, crew: Crew) -> EngineStage {
         self.state.picture.begin();
+        self.state.reach = Reach::default();
+        self.state.has_run = true;
         if crew.is_demo() != self.demo.is_some() {
             // It was left before it had begun.
             self.state.starts_again = self.state.kept.wish != Wish::Stopped;
@@ -504,21 +520,56 @@ impl Desk {
     }
 
     fn facts(&self) -> Facts {
-        let (engine, all) = (self.engine(), self.engines());
+        let all = self.engines();
+        let now_ms = self.now_ms();
         Facts {
-            now_ms: self.now_ms(),
+            now_ms,
             wish: self.state.kept.wish,
             stage: self.state.engine.stage(),
             hold: self.hold(),
-            trouble: self.state.trouble.clone().or_else(|| {
-                let snapshot = engine?.snapshot();
-                snapshot.trouble.clone()
-            }),
+            trouble: self.trouble(),
             fetching: all.iter().map(Engine::fetching).sum(),
             outstanding: all.iter().map(Engine::outstanding).sum(),
             next_ms: all.iter().filter_map(Engine::next_fetch_ms).min(),
             idle_ms: self.state.picture.idle_ms(),
+            silent_ms: self.state.reach.silent_ms(now_ms),
+            all_fail: self.state.reach.all_fail,
         }
+    }
+
+    /// What it cannot go on with without the volunteer.
+    pub fn trouble(&self) -> Option<String> {
+        let known = self.state.trouble.clone();
+        known
+            .or_else(|| self.engine()?.snapshot().trouble.clone())
+            .or_else(|| self.none_reached())
+    }
+
+    /// Why none of the web sites could be fetched, if that is so. Among other peers, they
+    /// may be fetched elsewhere.
+    fn none_reached(&self) -> Option<String> {
+        let engine = self.engine().filter(|_| !self.is_demo())?;
+        let is_alone = engine.overlay().members().len() <= 1;
+        let is_idle = engine.fetching() == 0;
+        if !is_alone || !is_idle || self.state.picture.idle_ms() < WORTH_SAYING_MS {
+            return None;
+        }
+        let report = &engine.snapshot().report;
+        reach::why_none(report, engine.outstanding(), self.state.reach.all_fail)
+    }
+
+    /// Looks whether anybody can be reached, if there is doubt.
+    fn look_out(&mut self) {
+        let now_ms = self.now_ms();
+        let is_idle = self.state.picture.idle_ms() >= WORTH_SAYING_MS;
+        let mut reach = self.state.reach;
+        if let Some(engine) = self.engine() {
+            reach.hear(engine.limits().bytes_down(), now_ms);
+            if is_idle {
+                reach.look(&engine.sites(&MOST_WAITING).rows);
+            }
+        }
+        self.state.reach = reach;
     }
 
     /// A change of what it does is an event.

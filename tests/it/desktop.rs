@@ -222,6 +222,79 @@ fn start_with_nothing_to_crawl_asks_where_to_begin() {
 }
 
 #[test]
+fn a_site_that_would_never_be_visited_is_refused_when_it_is_typed() {
+    let mut app = App::open(|opening| {
+        opening.settings.network.allow_private = false;
+        opening.settings.desktop.first_run_done = true;
+    });
+    app.send(Command::Begin {
+        settings: Vec::new(),
+        with: Begin::Site("http://192.168.1.1/".into()),
+    });
+    let model = app.wait("a problem", |model| {
+        model.problem(Field::FirstSite).is_some()
+    });
+    let why = model.problem(Field::FirstSite).unwrap();
+    assert!(why.contains("private network"), "{why}");
+    let typed = "http://10.0.0.1/\nhttp://example.org:22/\n";
+    app.send(Command::CheckSeeds(typed.into()));
+    let model = app.wait("checked", |model| model.crawl.check.text == typed);
+    let lines = &model.crawl.check.lines;
+    assert!(lines.len() == 2 && lines.iter().all(|line| line.problem.is_some()));
+    assert_eq!(model.state, RunState::Stopped);
+    app.quit();
+}
+
+#[test]
+fn a_site_that_cannot_be_reached_is_told_of_and_start_says_that_it_keeps_trying() {
+    // Nobody listens there any more.
+    let nobody = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = nobody.local_addr().unwrap().port();
+    drop(nobody);
+    let mut app = App::open(|opening| {
+        opening.settings.crawl.seeds = vec![format!("http://127.0.0.1:{port}/")];
+        opening.settings.desktop.first_run_done = true;
+    });
+    app.send(Command::Start);
+    let model = app.wait("it needs the volunteer", |model| {
+        matches!(model.state, RunState::NeedsYou(_))
+    });
+    let RunState::NeedsYou(text) = &model.state else {
+        unreachable!()
+    };
+    assert!(text.contains("they do not answer"), "{text}");
+    let said = model.notices.len();
+    app.send(Command::Start);
+    let model = app.wait("a word", |model| model.notices.len() > said);
+    let last = model.notices.last().unwrap();
+    assert!(last.text.contains("It keeps trying"), "{last:?}");
+    let site = Site::start();
+    app.send(Command::AddSeeds(vec![site.url.clone()]));
+    app.wait("another one is crawled", |model| {
+        model.state == RunState::Crawling && model.totals.ever.pages > 0
+    });
+    app.quit();
+}
+
+#[test]
+fn a_peers_address_is_called_once_it_is_one() {
+    let mut app = App::open(|opening| opening.settings.desktop.first_run_done = true);
+    app.show(Screen::Network);
+    app.send(Command::AddPeer("example.org:80".into()));
+    let model = app.wait("a problem", |model| {
+        model.problem(Field::PeerAddress).is_some()
+    });
+    assert!(model.notices.is_empty() && model.network.called.is_empty());
+    let address = "/ip4/127.0.0.1/tcp/9";
+    app.send(Command::AddPeer(address.into()));
+    let model = app.wait("on the list", |model| model.network.called == [address]);
+    assert!(model.problem(Field::PeerAddress).is_none());
+    let notice = model.notices.last().unwrap();
+    assert!(notice.text.contains("when the crawl starts"), "{notice:?}");
+    app.quit();
+}
+
+#[test]
 fn pause_finish_and_start_do_what_they_say() {
     let site = Site::start();
     let seeds = vec![site.url.clone()];

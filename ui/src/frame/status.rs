@@ -4,7 +4,7 @@
 use eframe::egui::{Align, Color32, Label, Layout, RichText, Sides, Ui};
 
 use super::Scene;
-use crate::command::Command;
+use crate::command::{Command, Screen};
 use crate::format;
 use crate::model::{Model, PauseReason, RunState, Setting, WaitReason};
 use crate::parts;
@@ -102,15 +102,36 @@ fn buttons_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     ui.add_enabled_ui(can_finish, |ui| {
         let finish = ui
             .add(parts::button("Finish and stop"))
-            .on_hover_text("Complete what is under way, then leave the network");
+            .on_hover_text("Complete what is under way, then leave the network (Ctrl+E)");
         if finish.clicked() {
-            scene.send_with_undo(
-                Command::FinishAndStop,
-                "Finishing what is under way, then leaving the network.",
-                Command::Start,
-            );
+            self::finish(scene);
         }
     });
+    if let RunState::Paused(reason) = *state
+        && let Some((name, screen)) = way_out(reason)
+        && ui.add(parts::button(name)).clicked()
+    {
+        scene.view.screen = screen;
+    }
+}
+
+/// Completes what is under way and stops; there is a way back.
+pub fn finish(scene: &mut Scene<'_>) {
+    scene.send_with_undo(
+        Command::FinishAndStop,
+        "Finishing what is under way, then leaving the network.",
+        Command::Start,
+    );
+}
+
+/// Where a pause that *Start* cannot end can be ended.
+fn way_out(reason: PauseReason) -> Option<(&'static str, Screen)> {
+    match reason {
+        PauseReason::ByYou | PauseReason::Until { .. } => None,
+        PauseReason::ArchiveFull => Some(("Make room…", Screen::Archive)),
+        PauseReason::QuotaUsed { .. } => Some(("Change the limit…", Screen::Limits)),
+        _ => Some(("Change when it pauses…", Screen::Limits)),
+    }
 }
 
 fn rate_ui(ui: &mut Ui, glyph: char, name: &str, bytes_per_s: f64) {
@@ -181,7 +202,8 @@ pub fn sentence(model: &Model) -> String {
             let pages = format::counted((*fetches_left).into(), "page", "pages");
             format!("Finishing: {pages} under way")
         }
-        RunState::Stopped => "Stopped".to_owned(),
+        RunState::Stopped if model.has_run => "Stopped by you".to_owned(),
+        RunState::Stopped => "Not started yet".to_owned(),
         RunState::NeedsYou(text) => text.clone(),
     }
 }

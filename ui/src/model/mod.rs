@@ -41,6 +41,8 @@ pub struct Model {
     pub demo: Option<Demo>,
     /// What the crawl does, and why.
     pub state: RunState,
+    /// Whether it has ever crawled.
+    pub has_run: bool,
     /// What else the volunteer should know for as long as it is so, in sentences.
     pub warnings: Vec<String>,
     /// How fast it goes now.
@@ -112,12 +114,14 @@ pub enum RunState {
 }
 
 impl RunState {
-    /// Whether *Start* makes sense (else *Pause* does).
+    /// Whether *Start* makes sense (else *Pause* does). Against a pause that the schedule
+    /// or the computer makes, it could do nothing.
     pub fn can_start(&self) -> bool {
-        matches!(
-            self,
-            Self::Paused(_) | Self::Finishing { .. } | Self::Stopped | Self::NeedsYou(_)
-        )
+        match self {
+            Self::Paused(reason) => reason.is_by_volunteer(),
+            Self::Finishing { .. } | Self::Stopped | Self::NeedsYou(_) => true,
+            Self::Starting | Self::Crawling | Self::Waiting(_) => false,
+        }
     }
 }
 
@@ -165,6 +169,13 @@ pub enum PauseReason {
     },
     /// The archive has reached its limit.
     ArchiveFull,
+}
+
+impl PauseReason {
+    /// Whether the volunteer paused it, and *Start* ends that.
+    pub fn is_by_volunteer(self) -> bool {
+        matches!(self, Self::ByYou | Self::Until { .. })
+    }
 }
 
 /// How fast it goes now.

@@ -31,6 +31,8 @@ pub struct Network {
     pub my_share: f64,
     /// This peer's addresses, to be given to others.
     pub my_addresses: Vec<String>,
+    /// The peers that are called first.
+    pub called: Vec<String>,
     /// Whether peers are being looked for on the local network.
     pub looks_on_local_network: bool,
     /// The nodes to draw, at most a few hundred; this peer among them.

@@ -54,12 +54,8 @@ fn fetching_ui(ui: &mut Ui, scene: &Scene<'_>) {
                 let past = scene.model.now_ms.saturating_sub(fetch.since_ms);
                 ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
                     let text = RichText::new(format::lasting(past)).small().weak();
-                    parts::fixed_ui(
-                        ui,
-                        56.0,
-                        text,
-                        format!("{} so far", format::bytes(fetch.bytes)),
-                    );
+                    let since = scene.local(fetch.since_ms).clock_secs();
+                    parts::fixed_ui(ui, 56.0, text, format!("since {since}"));
                     ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
                         ui.add(Label::new(RichText::new(&fetch.url).monospace()).truncate());
                     });

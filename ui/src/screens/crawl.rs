@@ -107,8 +107,9 @@ fn add_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut CrawlState) {
                 );
                 // What is wrong stays, to be mended.
                 state.seeds = bad.join("\n");
-                let undo = Command::RemoveSeeds(good.clone());
-                scene.send_with_undo(Command::AddSeeds(good.clone()), text, undo);
+                scene.send(Command::AddSeeds(good.clone()));
+                // No Undo: what the crawl has begun with, it does not forget.
+                scene.toasts.say(text, None, scene.time_secs);
             }
         });
         if !bad.is_empty() {
@@ -144,7 +145,10 @@ fn seeds_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         ui.weak(format!("and {} more", format::count(more as u64 + 1)));
     }
     if let Some(seed) = remove {
-        let text = format!("{seed} removed.");
+        let text = format!(
+            "{seed} is no beginning any more. What was found from there is still fetched; \
+             block the site to end that."
+        );
         let undo = Command::AddSeeds(vec![seed.clone()]);
         scene.send_with_undo(Command::RemoveSeeds(vec![seed]), text, undo);
     }

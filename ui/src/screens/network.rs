@@ -17,6 +17,8 @@ use crate::theme;
 #[derive(Default)]
 pub struct NetworkState {
     address: String,
+    /// What was sent to be called, until it is.
+    sent: Option<String>,
 }
 
 const RING_SIZE: f32 = 184.0;
@@ -119,17 +121,24 @@ fn beside_ring_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut NetworkState) 
         &mut state.address,
         "/dns4/example.org/tcp/4001",
     );
-    parts::problem_ui(ui, scene.model.problem(Field::PeerAddress));
+    let is_sent = state.sent.as_deref() == Some(state.address.trim());
+    let problem = scene.model.problem(Field::PeerAddress);
+    parts::problem_ui(ui, problem.filter(|_| is_sent));
     let entered =
         field.lost_focus() && ui.input(|input| input.key_pressed(eframe::egui::Key::Enter));
     let address = state.address.trim().to_owned();
     ui.add_enabled_ui(!address.is_empty(), |ui| {
         if (ui.add(parts::button("Add peer")).clicked() || entered) && !address.is_empty() {
-            let text = format!("Calling {address}.");
-            scene.send_and_say(Command::AddPeer(address), text);
-            state.address.clear();
+            state.sent = Some(address.clone());
+            scene.send(Command::AddPeer(address));
         }
     });
+    // What is wrong stays, to be mended.
+    if let Some(sent) = state.sent.take_if(|sent| network.called.contains(sent))
+        && state.address.trim() == sent
+    {
+        state.address.clear();
+    }
 }
 
 fn table_ui(ui: &mut Ui, scene: &mut Scene<'_>) {

@@ -46,6 +46,38 @@ fn the_sentence_gives_the_reason_of_a_pause() {
     let until_ms = made_up::NOW_MS + 3 * 86_400_000;
     window.change(|model| model.state = RunState::Paused(PauseReason::QuotaUsed { until_ms }));
     assert!(window.has("monthly data used up, goes on 19 Nov"));
+    window.change(|model| model.state = RunState::Stopped);
+    assert!(window.has("Not started yet"));
+    window.change(|model| model.has_run = true);
+    assert!(window.has("Stopped by you"));
+}
+
+#[test]
+fn start_is_not_offered_where_it_could_do_nothing() {
+    let mut window = Window::open(made_up::model());
+    let until_ms = Some(made_up::NOW_MS + 60_000);
+    for (reason, button, screen) in [
+        (
+            PauseReason::Schedule { until_ms },
+            "Change when it pauses…",
+            Screen::Limits,
+        ),
+        (
+            PauseReason::OnBattery,
+            "Change when it pauses…",
+            Screen::Limits,
+        ),
+        (PauseReason::ArchiveFull, "Make room…", Screen::Archive),
+    ] {
+        window.go(Screen::Overview);
+        window.change(|model| model.state = RunState::Paused(reason));
+        let start = window.0.query_by_role_and_label(Role::Button, "Start");
+        assert!(start.is_none(), "{reason:?}");
+        window.press(button);
+        assert_eq!(window.shown().screen, screen);
+        window.press("Pause");
+        assert_eq!(window.sent(), [Command::Pause]);
+    }
 }
 
 #[test]
@@ -113,6 +145,9 @@ fn the_keyboard_does_the_same() {
             Command::Change(Setting::TextPercent(110)),
         ]
     );
+    window.shortcut(Key::P);
+    window.shortcut(Key::E);
+    assert_eq!(window.sent(), [Command::Start, Command::FinishAndStop]);
     window.shortcut(Key::F);
     assert!(window.0.get(fields("Search hosts")).is_focused());
 }

@@ -1,0 +1,140 @@
+//! Whether anybody out there can be reached, and why not.
+//!
+//! Pure: counts and the time go in, and what the volunteer should know comes out.
+
+use crate::engine::tables::{DelayWhy, SiteRow};
+use crate::report::Report;
+
+/// What is known of it.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    /// Bytes that had come when some last came, and when that was.
+    heard: Option<(u64, u64)>,
+    /// Whether no host that was tried could be reached.
+    pub all_fail: bool,
+}
+
+impl Reach {
+    /// Takes in how many bytes have come in all by this time.
+    pub fn hear(&mut self, bytes: u64, now_ms: u64) {
+        if self.heard.is_none_or(|(last, _)| last != bytes) {
+            self.heard = Some((bytes, now_ms));
+        }
+    }
+
+    /// How long not a byte has come.
+    pub fn silent_ms(&self, now_ms: u64) -> u64 {
+        self.heard
+            .map_or(0, |(_, at_ms)| now_ms.saturating_sub(at_ms))
+    }
+
+    /// Takes in how some hosts are doing, those with the most to fetch first. Names that
+    /// are just being looked up say nothing new.
+    pub fn look(&mut self, hosts: &[SiteRow]) {
+        let mut hosts = hosts
+            .iter()
+            .filter(|host| host.delay_why != DelayWhy::LookingUp)
+            .filter(|host| host.waiting > 0 || host.fetched + host.errors > 0 || is_down(host))
+            .peekable();
+        if hosts.peek().is_some() {
+            self.all_fail = hosts.all(is_down);
+        }
+    }
+}
+
+fn is_down(host: &SiteRow) -> bool {
+    matches!(host.delay_why, DelayWhy::Trouble | DelayWhy::GivenUp)
+        || host.fetched == 0 && host.errors > 0
+}
+
+/// Why none of the web sites that a crawl begins with could be fetched; `None` if one
+/// was, or if they are still being tried.
+pub fn why_none(report: &Report, outstanding: u64, all_fail: bool) -> Option<String> {
+    let urls = &report.urls;
+    let errors = |names: &[&str]| -> u64 {
+        let counts = names.iter().filter_map(|name| report.errors.get(name));
+        counts.sum()
+    };
+    let answered = ["http_4xx", "http_5xx", "content_type", "too_large", "tls"];
+    let causes = [
+        (
+            urls.blocked_address,
+            "they are in a private network, which PeerCrawl never visits",
+        ),
+        (urls.blocked_port, "they are at a port that is not visited"),
+        (urls.blocked_robots, "they ask robots to stay away"),
+        (errors(&answered), "they answer with an error"),
+    ];
+    let is_over = outstanding == 0 && report.errors_in_all() > 0;
+    let cause = causes.into_iter().find(|(count, _)| *count > 0);
+    let why = match cause {
+        _ if report.pages > 0 => return None,
+        Some((_, why)) if outstanding == 0 => why,
+        _ if is_over || all_fail => {
+            "they do not answer. Check their addresses, and your internet connection"
+        }
+        _ => return None,
+    };
+    Some(format!(
+        "None of your web sites could be fetched: {why}. The Crawl screen has a place for others."
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(delay_why: DelayWhy, fetched: u64) -> SiteRow {
+        SiteRow {
+            host: "a.example".into(),
+            waiting: 1,
+            on_disk: 0,
+            next_ms: Some(0),
+            delay_ms: 0,
+            delay_why,
+            fetched,
+            errors: 0,
+            dropped: 0,
+        }
+    }
+
+    #[test]
+    fn silence_is_measured_from_the_last_byte() {
+        let mut reach = Reach::default();
+        assert_eq!(reach.silent_ms(5_000), 0);
+        reach.hear(0, 1_000);
+        reach.hear(0, 9_000);
+        assert_eq!(reach.silent_ms(9_000), 8_000);
+        reach.hear(1, 10_000);
+        assert_eq!(reach.silent_ms(10_500), 500);
+    }
+
+    #[test]
+    fn one_healthy_host_is_enough_and_a_look_up_changes_nothing() {
+        let mut reach = Reach::default();
+        reach.look(&[]);
+        assert!(!reach.all_fail);
+        reach.look(&[host(DelayWhy::Trouble, 3), host(DelayWhy::GivenUp, 0)]);
+        assert!(reach.all_fail);
+        reach.look(&[host(DelayWhy::LookingUp, 0)]);
+        assert!(reach.all_fail);
+        reach.look(&[host(DelayWhy::Trouble, 3), host(DelayWhy::Usual, 0)]);
+        assert!(!reach.all_fail);
+    }
+
+    #[test]
+    fn seeds_that_lead_nowhere_are_told_of_with_the_reason() {
+        let mut report = Report::default();
+        assert_eq!(why_none(&report, 0, false), None, "nothing was tried");
+        assert!(
+            why_none(&report, 1, true)
+                .unwrap()
+                .contains("do not answer")
+        );
+        report.urls.blocked_robots = 1;
+        assert_eq!(why_none(&report, 1, false), None, "others are being tried");
+        assert!(why_none(&report, 0, false).unwrap().contains("robots"));
+        report.pages = 1;
+        assert_eq!(why_none(&report, 0, true), None);
+    }
+}
