@@ -11,6 +11,9 @@ use crate::parts;
 use crate::symbols;
 use crate::theme::{self, Palette};
 
+/// All buttons side by side, in the longest case.
+const BUTTONS_WIDTH: f32 = 680.0;
+
 const DEMO: &str = "This is a demo: a made-up web on this computer. Nothing of it is kept.";
 
 /// Draws it.
@@ -36,9 +39,13 @@ pub fn status_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
             );
         },
     );
-    ui.horizontal(|ui| {
+    parts::line_ui(ui, BUTTONS_WIDTH, |ui, is_narrow| {
         buttons_ui(ui, scene);
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+        let layout = match is_narrow {
+            true => *ui.layout(),
+            false => Layout::right_to_left(Align::Center),
+        };
+        ui.with_layout(layout, |ui| {
             let mut slow = scene.draft.get().slow_mode;
             let limits = scene.draft.get();
             let tip = format!(
@@ -84,7 +91,7 @@ fn buttons_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         )
     };
     if ui
-        .add(parts::primary_button(ui, name))
+        .add(parts::main_button(ui, name))
         .on_hover_text(tip)
         .clicked()
     {

@@ -94,7 +94,7 @@ fn add_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut CrawlState) {
             }
         }
     }
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         let name = match good.len() as u64 {
             0 | 1 => "Add web site".to_owned(),
             number => format!("Add {} web sites", format::count(number)),
@@ -170,7 +170,7 @@ fn scope_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
             scene.change(Setting::Scope(scope));
         }
     }
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         let depth = scene.draft.get().max_depth;
         let mut changed = depth;
         let label = ui.label("Links to follow from there at most");
@@ -200,7 +200,7 @@ fn join_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut CrawlState) {
     parts::text_field_ui(ui, "Write a join file to", path, "");
     parts::problem_ui(ui, scene.model.problem(Field::NewJoinFile));
     let path = path.trim().to_owned();
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         ui.add_enabled_ui(!path.is_empty(), |ui| {
             if ui.add(parts::button("Make join file")).clicked() {
                 scene.send(Command::MakeJoinFile(PathBuf::from(path)));

@@ -38,13 +38,16 @@ enum With {
     Demo,
 }
 
+/// Width of a column at least.
+const COLUMN_WIDTH: f32 = 256.0;
+
 /// Draws it.
 pub fn first_run_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut FirstRunState) {
     let Some(first_run) = &scene.model.first_run else {
         return;
     };
     ui.vertical_centered(|ui| {
-        ui.set_max_width(theme::TEXT_WIDTH);
+        ui.set_max_width(theme::TEXT_WIDTH.min(ui.available_width()));
         ui.with_layout(
             eframe::egui::Layout::top_down(eframe::egui::Align::LEFT),
             |ui| {
@@ -57,14 +60,15 @@ pub fn first_run_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut FirstRunStat
                     )
                     .wrap(),
                 );
-                ui.columns(2, |columns| {
+                parts::columns_ui(ui, 2, COLUMN_WIDTH, |columns| {
+                    let second = 1 % columns.len();
                     parts::titled_card_ui(&mut columns[0], "It will", |ui| {
                         point_ui(ui, "fetch public web pages, slowly and politely");
                         point_ui(ui, "keep them in a folder on this computer");
                         point_ui(ui, "share the work with other volunteers");
                         parts::weak_ui(ui, format!("Folder: {}", first_run.archive_folder));
                     });
-                    parts::titled_card_ui(&mut columns[1], "It will never", |ui| {
+                    parts::titled_card_ui(&mut columns[second], "It will never", |ui| {
                         point_ui(ui, "visit your private network or your router");
                         point_ui(ui, "go where a site asks robots not to go");
                         point_ui(ui, "read your files or your browser's history");
@@ -92,9 +96,10 @@ fn limits_ui(ui: &mut Ui, scene: &Scene<'_>, state: &mut FirstRunState, memory_m
         settings.apply(change);
     }
     let (left, right) = FIRST_LIMITS.split_at(FIRST_LIMITS.len() / 2);
-    let changes = ui.columns(2, |columns| {
+    let changes = parts::columns_ui(ui, 2, COLUMN_WIDTH, |columns| {
+        let second = 1 % columns.len();
         let mut changes = numbers_grid_ui(&mut columns[0], &settings, left);
-        changes.extend(numbers_grid_ui(&mut columns[1], &settings, right));
+        changes.extend(numbers_grid_ui(&mut columns[second], &settings, right));
         changes
     });
     for change in changes {

@@ -3,6 +3,7 @@
 use super::*;
 use peercrawl_ui::egui::ViewportEvent;
 use peercrawl_ui::model::{Demo, Notice, OnClose, PauseReason, RunState};
+use std::time::Duration;
 
 #[test]
 fn the_status_is_on_every_screen() {
@@ -175,6 +176,33 @@ fn the_tab_key_goes_through_the_controls_in_their_order() {
 }
 
 #[test]
+fn another_layout_is_drawn_twice_and_then_the_window_sleeps() {
+    let mut window = Window::open(made_up::first_run());
+    let mut is_drawn_again = |change: fn(&mut Model)| {
+        change(Arc::make_mut(&mut window.0.state_mut().backend_mut().model));
+        window.0.step();
+        let mut viewports = window.0.output().viewport_output.values();
+        let wants_more = viewports.any(|one| one.repaint_delay < Duration::from_secs(1));
+        window.0.run_steps(4);
+        wants_more
+    };
+    assert!(is_drawn_again(|model| model.first_run = None));
+    assert!(!is_drawn_again(|model| model.rates.pages_per_s = 3.0));
+    assert!(is_drawn_again(|model| model
+        .warnings
+        .push("Beware.".to_owned())));
+    let notice = |model: &mut Model| {
+        model.notices = vec![Notice {
+            id: 1,
+            text: "Done.".to_owned(),
+            failed: false,
+        }];
+    };
+    assert!(is_drawn_again(notice));
+    assert!(!is_drawn_again(|model| model.rates.pages_per_s = 2.0));
+}
+
+#[test]
 fn a_notice_is_shown_once_and_goes_away() {
     let mut window = Window::open(made_up::model());
     let notice = Notice {
@@ -207,10 +235,11 @@ fn closing_asks_whether_to_keep_crawling() {
     window.press("Cancel");
     assert_eq!(window.sent(), []);
     close(&mut window);
+    // It asks once, unless the volunteer wants to be asked each time.
+    window.click(Role::CheckBox, "Do not ask again");
     window.press("Keep crawling");
     assert_eq!(window.sent(), [Command::Hidden]);
     close(&mut window);
-    window.click(Role::CheckBox, "Do not ask again");
     window.press("Stop and quit");
     let remembered = Command::Change(Setting::OnClose(OnClose::Quit));
     assert_eq!(window.sent(), [remembered, Command::Quit]);
