@@ -17,8 +17,8 @@ pub struct OverviewState {
 }
 
 /// Heights in the smallest window; what a larger one has more is shared out.
-const LARGE_GRAPH: f32 = 112.0;
-const SMALL_GRAPH: f32 = 80.0;
+const LARGE_GRAPH: f32 = 100.0;
+const SMALL_GRAPH: f32 = 72.0;
 const TOTAL_HEIGHT: f32 = 64.0;
 /// Widths at least; a narrow window has fewer beside each other.
 const GRAPH_WIDTH: f32 = 220.0;
