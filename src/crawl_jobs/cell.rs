@@ -10,7 +10,7 @@ use super::Site;
 use crate::clock::Millis;
 use crate::counters::ErrorKind;
 use crate::distribution::Key;
-use crate::downloader::Kept;
+use crate::downloader::{Kept, RobotsWay};
 use crate::seen_urls::SeenUrls;
 
 /// Where a site stands. Every change happens under the site's lock.
@@ -73,6 +73,11 @@ pub struct SiteState {
     pub phase: Phase,
     /// Where its name leads; none before the first look-up.
     pub addresses: Option<Addresses>,
+    /// When its address may be asked again, by whichever host: what one host asks for
+    /// (`Retry-After`, `Crawl-delay`) does not bind the others that live there.
+    pub address_free_ms: Millis,
+    /// Where its robots.txt leads, while that is being followed.
+    pub robots_way: Option<RobotsWay>,
     /// Its open connection, while nobody fetches over it.
     pub connection: Option<Kept>,
     /// How the host failed last, if it has not answered since.
@@ -115,6 +120,8 @@ impl SiteCell {
                 thinned: 0,
                 phase: Phase::Idle,
                 addresses: None,
+                address_free_ms: 0,
+                robots_way: None,
                 connection: None,
                 failing: None,
                 dropped: 0,

@@ -50,7 +50,8 @@ const MOST_BROUGHT: usize = 256;
 pub struct Lease {
     /// The site.
     pub cell: Arc<SiteCell>,
-    group: Group,
+    /// The group that is leased with it.
+    pub group: Group,
 }
 
 /// See the module.
@@ -319,6 +320,7 @@ impl CrawlJobs {
     /// Gives a site up: one error for the site, and its URLs are counted as given up.
     pub fn give_up(&self, state: &mut SiteState, error: ErrorKind) {
         state.phase = Phase::GivenUp;
+        state.site.pace.give_up(self.clock.now_ms());
         state.site.counters.errors += 1;
         self.counters.error(error).add(1);
         let drained = self.drain(state);
@@ -349,18 +351,19 @@ impl CrawlJobs {
     /// A site begins to wait for its next fetch, or for its next name look-up.
     fn wait(&self, cell: &Arc<SiteCell>, state: &mut SiteState) {
         state.phase = Phase::Waiting;
-        let group = self.group(cell, state.addresses.as_ref());
+        let group = self.group(cell.key, state.addresses.as_ref());
         let at_ms = state.site.pace.next_fetch_ms;
         self.ready.lock().order.insert(group, at_ms, cell.clone());
         self.changed.notify_one();
     }
 
-    fn group(&self, cell: &SiteCell, addresses: Option<&Addresses>) -> Group {
+    /// What a host is kept apart by.
+    pub fn group(&self, key: u64, addresses: Option<&Addresses>) -> Group {
         match addresses.and_then(|a| Some((a, *a.allowed.first()?))) {
             Some((addresses, first)) if addresses.is_public || self.private_per_address => {
                 Group::Address(first)
             }
-            _ => Group::Host(cell.key),
+            _ => Group::Host(key),
         }
     }
 
@@ -452,10 +455,29 @@ impl CrawlJobs {
         }
     }
 
+    /// The time by which the queues go.
+    pub fn now_ms(&self) -> Millis {
+        self.clock.now_ms()
+    }
+
+    /// Takes the turn of a host that has no lease: no other host at its address is asked
+    /// until [`Self::end_visit`]. Says when to come again if it is not its turn.
+    pub fn visit(&self, group: Group) -> Result<(), Millis> {
+        self.ready.lock().order.reserve(group, self.clock.now_ms())
+    }
+
+    /// The visit is over; the address rests until `next_ms`.
+    pub fn end_visit(&self, group: Group, next_ms: Millis) {
+        let now_ms = self.clock.now_ms();
+        self.ready.lock().order.release(group, next_ms, now_ms);
+        self.changed.notify_one();
+    }
+
     fn release(&self, group: Group, next_ms: Millis) {
+        let now_ms = self.clock.now_ms();
         let mut ready = self.ready.lock();
         ready.leased -= 1;
-        ready.order.release(group, next_ms);
+        ready.order.release(group, next_ms, now_ms);
         if ready.is_closed {
             self.settled.notify_all();
         }
@@ -466,15 +488,16 @@ impl CrawlJobs {
         }
     }
 
-    /// Ends a lease. The site waits again if it has more to fetch; its group rests
-    /// until the site's next fetch.
+    /// Ends a lease. The site waits again if it has more to fetch; its group rests for
+    /// as long as its address has to.
     pub fn settle(&self, lease: Lease, state: &mut SiteState) {
         if self.ledger.keeps()
             && let Some(head) = state.site.changed_head()
         {
             self.ledger.site(state.site.host(), &head);
         }
-        self.release(lease.group, state.site.pace.next_fetch_ms);
+        let next_ms = state.site.pace.next_fetch_ms.min(state.address_free_ms);
+        self.release(lease.group, next_ms);
         if state.phase == Phase::Leased {
             state.phase = Phase::Idle;
             self.submit(&lease.cell, state);

@@ -23,6 +23,9 @@ pub enum Group {
     Host(u64),
 }
 
+/// How soon to ask again for a group that is leased.
+const LEASED_PAUSE_MS: Millis = 250;
+
 /// See the module. `T` is what waits.
 #[derive(Debug)]
 pub struct ReadyOrder<T> {
@@ -41,6 +44,17 @@ struct Waiting<T> {
     is_leased: bool,
     /// The one entry of the outer heap that tells the truth about this group.
     entry: u64,
+}
+
+impl<T> Waiting<T> {
+    fn new() -> Self {
+        Self {
+            next_ms: 0,
+            hosts: BinaryHeap::new(),
+            is_leased: false,
+            entry: 0,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -83,12 +97,7 @@ impl<T> ReadyOrder<T> {
         self.entries += 1;
         self.hosts += 1;
         let rank = Reverse((at_ms, self.entries));
-        let waiting = self.groups.entry(group).or_insert(Waiting {
-            next_ms: 0,
-            hosts: BinaryHeap::new(),
-            is_leased: false,
-            entry: 0,
-        });
+        let waiting = self.groups.entry(group).or_insert_with(Waiting::new);
         waiting.hosts.push(Host { rank, item });
         self.enter(group);
     }
@@ -139,18 +148,33 @@ impl<T> ReadyOrder<T> {
         Err(None)
     }
 
-    /// Ends a lease: no host of the group is ready before `next_ms`.
-    pub fn release(&mut self, group: Group, next_ms: Millis) {
+    /// Ends a lease: no host of the group is ready before `next_ms`, whether one waits
+    /// already or not.
+    pub fn release(&mut self, group: Group, next_ms: Millis, now_ms: Millis) {
         if let Some(waiting) = self.groups.get_mut(&group) {
             waiting.is_leased = false;
             waiting.next_ms = next_ms;
-            if waiting.hosts.is_empty() && matches!(group, Group::Host(_)) {
-                // The host brings its own time when it comes back.
+            if waiting.hosts.is_empty() && next_ms <= now_ms {
+                // Nothing to remember.
                 self.groups.remove(&group);
             } else {
                 self.enter(group);
             }
         }
+    }
+
+    /// Leases a group for a host that does not wait in it, or says when to ask again.
+    pub fn reserve(&mut self, group: Group, now_ms: Millis) -> Result<(), Millis> {
+        let waiting = self.groups.entry(group).or_insert_with(Waiting::new);
+        if waiting.is_leased {
+            return Err(now_ms + LEASED_PAUSE_MS);
+        }
+        if waiting.next_ms > now_ms {
+            return Err(waiting.next_ms);
+        }
+        waiting.is_leased = true;
+        waiting.entry = 0;
+        Ok(())
     }
 
     /// Hosts that wait.
@@ -192,6 +216,28 @@ mod tests {
     }
 
     #[test]
+    fn a_visitor_takes_its_turn_and_leaves_a_rest() {
+        for group in [ONE, Group::Host(7)] {
+            let mut order = ReadyOrder::default();
+            assert_eq!(order.reserve(group, 0), Ok(()));
+            assert_eq!(order.reserve(group, 0), Err(LEASED_PAUSE_MS));
+            order.insert(group, 0, "a");
+            assert_eq!(order.take(0), Err(None), "it is visited");
+            order.release(group, 100, 0);
+            assert_eq!(order.take(0), Err(Some(100)));
+            assert_eq!(order.reserve(group, 50), Err(100));
+            assert_eq!(order.take(100), Ok((group, "a")));
+            assert_eq!(order.reserve(group, 100), Err(100 + LEASED_PAUSE_MS));
+            order.release(group, 200, 100);
+            // With nobody waiting the rest is kept as well.
+            assert!(order.reserve(group, 200).is_ok());
+            order.release(group, 300, 200);
+            order.insert(group, 0, "b");
+            assert_eq!(order.take(200), Err(Some(300)));
+        }
+    }
+
+    #[test]
     fn hosts_of_one_address_take_turns_and_keep_its_delay() {
         let mut order = ReadyOrder::default();
         order.insert(ONE, 0, "a");
@@ -200,12 +246,12 @@ mod tests {
         assert_eq!(order.take(0), Err(None), "the address is leased");
         order.insert(ONE, 0, "c");
         assert_eq!(order.take(0), Err(None));
-        order.release(ONE, 100);
+        order.release(ONE, 100, 0);
         assert_eq!(order.take(99), Err(Some(100)));
         assert_eq!(order.take(100), Ok((ONE, "b")));
-        order.release(ONE, 200);
+        order.release(ONE, 200, 0);
         assert_eq!(order.take(200), Ok((ONE, "c")));
-        order.release(ONE, 300);
+        order.release(ONE, 300, 0);
         order.insert(ONE, 0, "d");
         assert_eq!(
             order.take(250),
@@ -219,13 +265,13 @@ mod tests {
         let mut order = ReadyOrder::default();
         order.insert(ONE, 0, "a");
         order.take(0).unwrap();
-        order.release(ONE, 100);
+        order.release(ONE, 100, 0);
         assert_eq!(order.next_ms(), None);
         order.insert(Group::Host(7), 500, "b");
         assert_eq!(order.next_ms(), Some(500), "past the address at rest");
         assert_eq!(order.take(499), Err(Some(500)));
         order.take(500).unwrap();
-        order.release(Group::Host(7), 600);
+        order.release(Group::Host(7), 600, 600);
         assert!(order.groups.is_empty() && order.order.is_empty());
     }
 
@@ -262,7 +308,7 @@ mod tests {
                         }
                     }
                     _ => if let Some(group) = leased.pop() {
-                        order.release(Group::Address(std::net::Ipv4Addr::from(group as u32).into()), now + time);
+                        order.release(Group::Address(std::net::Ipv4Addr::from(group as u32).into()), now + time, now);
                         rests.insert(group, now + time);
                     }
                 }

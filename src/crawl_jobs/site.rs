@@ -271,11 +271,12 @@ impl Site {
     }
 
     /// Takes over the head that an earlier run has left.
-    pub fn set_head(&mut self, head: SiteHead) {
+    pub fn set_head(&mut self, head: SiteHead, now_ms: Millis) {
         self.generation = head.generation;
         self.queries = head.queries;
         self.robots = head.robots;
         self.pace = head.pace;
+        self.pace.take_up(now_ms);
         self.counters = head.counters;
     }
 
@@ -324,7 +325,8 @@ impl Site {
 
     fn rules(&self, origin: &str, now_ms: Millis) -> Option<&Robots> {
         let known = self.robots.iter().find(|known| *known.origin == *origin)?;
-        (now_ms < known.fetched_ms + ROBOTS_LIFETIME_MS).then_some(&known.rules)
+        let until_ms = known.fetched_ms.saturating_add(ROBOTS_LIFETIME_MS);
+        (now_ms < until_ms).then_some(&known.rules)
     }
 
     /// What the robots rules of an origin come to, for the receipt of a page.
@@ -382,7 +384,12 @@ impl Site {
     /// comes back in order, to be pushed, without what is done here. URLs that waited here
     /// meanwhile stay, unless the record knows them (those are queued there, or done):
     /// these come back as well.
-    pub fn unite(&mut self, mut arrived: Self, fingerprint: impl Fn(&UrlRecord) -> u64) -> United {
+    pub fn unite(
+        &mut self,
+        mut arrived: Self,
+        now_ms: Millis,
+        fingerprint: impl Fn(&UrlRecord) -> u64,
+    ) -> United {
         let is_known = |job: &CrawlJob| arrived.seen.contains(fingerprint(&job.record));
         let (known, mine): (VecDeque<_>, _) = std::mem::take(&mut self.queue)
             .into_iter()
@@ -406,10 +413,12 @@ impl Site {
         self.counters.admitted += arrived.counters.admitted.saturating_sub(waits);
         self.counters.fetched += arrived.counters.fetched;
         self.counters.errors += arrived.counters.errors;
-        self.robots = arrived.robots;
-        let next_fetch_ms = self.pace.next_fetch_ms.max(arrived.pace.next_fetch_ms);
-        self.pace = arrived.pace;
-        self.pace.next_fetch_ms = next_fetch_ms;
+        // The rules are asked for again where we have none: a stranger's word is no
+        // permission. How long to wait is taken from both.
+        arrived.pace.take_up(now_ms);
+        self.pace.next_fetch_ms = self.pace.next_fetch_ms.max(arrived.pace.next_fetch_ms);
+        self.pace.delay_ms = self.pace.delay_ms.max(arrived.pace.delay_ms);
+        self.pace.failures = self.pace.failures.max(arrived.pace.failures);
         self.is_changed = true;
         United {
             arrived: arrived.queue,
@@ -548,7 +557,7 @@ mod tests {
         };
         // Here 1 is done and 2, 3 wait; there 3 is done and 1, 2, 4 wait.
         let mut here = site(&[1, 2, 3], &[2, 3]);
-        let united = here.unite(site(&[1, 2, 3, 4], &[1, 2, 4]), fingerprint);
+        let united = here.unite(site(&[1, 2, 3, 4], &[1, 2, 4]), 0, fingerprint);
         let lengths = |jobs: &VecDeque<CrawlJob>| -> Vec<usize> {
             let length = |job: &CrawlJob| job.record.url.as_str().len() - url(0).len();
             jobs.iter().map(length).collect()

@@ -39,9 +39,20 @@ pub struct Connection {
     pub agent: Agent,
     /// What goes over it, above TLS.
     pub tape: Arc<Tape>,
+    /// What was heard of the last answer, whether it was taken or not.
+    pub heard: Heard,
     /// Whether an answer has come over it, so that the next request may meet a server
     /// that has closed it meanwhile.
     pub was_used: bool,
+}
+
+/// What was heard of an answer.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Heard {
+    /// Its status, if it came as far as that.
+    pub status: Option<u16>,
+    /// The bytes of its body.
+    pub bytes: u64,
 }
 
 /// Opens connections, all alike.
@@ -108,6 +119,7 @@ impl Dialer {
         Connection {
             agent: Agent::with_parts(self.config.clone(), connector, resolver),
             tape,
+            heard: Heard::default(),
             was_used: false,
         }
     }

@@ -26,46 +26,75 @@ const MOST_LAYERS: usize = 3;
 
 /// The body without the encodings that its `Content-Encoding` header names.
 pub fn decode(body: Vec<u8>, header: Option<&str>, most: usize) -> Result<Vec<u8>, DecodeError> {
-    let Some(header) = header else {
-        return Ok(body);
-    };
+    let mut decoded = body;
+    for name in layers(header)? {
+        match decode_one(decoded, name, most) {
+            (whole, None) => decoded = whole,
+            (_, Some(error)) => return Err(error),
+        }
+    }
+    Ok(decoded)
+}
+
+/// The same for a body of which the beginning is enough: what is longer than `most` bytes
+/// is cut there, and of one that was cut off before, what can be decoded is kept.
+pub fn decode_beginning(
+    body: Vec<u8>,
+    header: Option<&str>,
+    most: usize,
+) -> Result<Vec<u8>, DecodeError> {
+    let mut decoded = body;
+    for name in layers(header)? {
+        match decode_one(decoded, name, most) {
+            (beginning, Some(error)) if beginning.is_empty() => return Err(error),
+            (beginning, _) => decoded = beginning,
+        }
+    }
+    Ok(decoded)
+}
+
+fn layers(header: Option<&str>) -> Result<impl Iterator<Item = &str>, DecodeError> {
+    let header = header.unwrap_or_default();
     let names = || header.split(',').map(str::trim).rev();
     if names().count() > MOST_LAYERS {
         return Err(DecodeError::Unknown(header.chars().take(100).collect()));
     }
-    names().try_fold(body, |body, name| decode_one(body, name, most))
+    Ok(names())
 }
 
-fn decode_one(body: Vec<u8>, name: &str, most: usize) -> Result<Vec<u8>, DecodeError> {
+/// One layer undone as far as that goes, `most` bytes at most, and why not further.
+fn decode_one(body: Vec<u8>, name: &str, most: usize) -> (Vec<u8>, Option<DecodeError>) {
     let is = |other: &str| name.eq_ignore_ascii_case(other);
     if name.is_empty() || is("identity") || body.is_empty() {
-        Ok(body)
+        (body, None)
     } else if is("gzip") || is("x-gzip") {
         read_all("gzip", MultiGzDecoder::new(&*body), most)
     } else if is("deflate") {
         // The standard says zlib; some servers send the bare stream.
-        read_all("deflate", ZlibDecoder::new(&*body), most).or_else(|error| match error {
-            DecodeError::Damaged(..) => read_all("deflate", DeflateDecoder::new(&*body), most),
-            bomb => Err(bomb),
-        })
+        match read_all("deflate", ZlibDecoder::new(&*body), most) {
+            (decoded, Some(DecodeError::Damaged(..))) if decoded.is_empty() => {
+                read_all("deflate", DeflateDecoder::new(&*body), most)
+            }
+            read => read,
+        }
     } else if is("br") {
         let decoder = brotli_decompressor::Decompressor::new(&*body, 4_096);
         read_all("brotli", decoder, most)
     } else {
-        Err(DecodeError::Unknown(name.chars().take(100).collect()))
+        let name = name.chars().take(100).collect();
+        (Vec::new(), Some(DecodeError::Unknown(name)))
     }
 }
 
-fn read_all(name: &'static str, decoder: impl Read, most: usize) -> Result<Vec<u8>, DecodeError> {
+fn read_all(name: &'static str, decoder: impl Read, most: usize) -> (Vec<u8>, Option<DecodeError>) {
     let mut decoded = Vec::new();
     let read = decoder.take(most as u64 + 1).read_to_end(&mut decoded);
     if decoded.len() > most {
-        return Err(DecodeError::TooLarge(most));
+        decoded.truncate(most);
+        return (decoded, Some(DecodeError::TooLarge(most)));
     }
-    match read {
-        Ok(_) => Ok(decoded),
-        Err(error) => Err(DecodeError::Damaged(name, error)),
-    }
+    let damage = read.err().map(|error| DecodeError::Damaged(name, error));
+    (decoded, damage)
 }
 
 #[cfg(test)]
@@ -146,5 +175,18 @@ mod tests {
             decode(plain(), Some("gzip,gzip,gzip,gzip"), 1_000),
             Err(DecodeError::Unknown(_))
         ));
+    }
+
+    #[test]
+    fn of_a_long_body_the_beginning_can_be_had() {
+        let text = b"User-agent: *\nDisallow: /no\n".repeat(10_000);
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::none());
+        encoder.write_all(&text).unwrap();
+        let packed = encoder.finish().unwrap();
+        let beginning = |packed: &[u8], most| decode_beginning(packed.to_vec(), Some("gzip"), most);
+        assert_eq!(beginning(&packed, 1_000).unwrap(), text[..1_000]);
+        let cut_off = beginning(&packed[..50_000], 1 << 20).unwrap();
+        assert!(cut_off.len() > 10_000 && text.starts_with(&cut_off));
+        assert!(beginning(b"no gzip at all", 1_000).is_err());
     }
 }

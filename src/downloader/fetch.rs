@@ -6,10 +6,11 @@ use std::sync::Arc;
 use peercrawl_overlay::PeerId;
 use ureq::http::{HeaderMap, HeaderName, header};
 
-use super::connection::{Connection, Dialer, TlsError};
+use super::connection::{Connection, Dialer, Heard, TlsError};
 use super::content_types::ContentTypes;
 use super::socket::{BrokenOff, ConnectError, CutOff};
 use super::speed::TooSlow;
+use super::tape::TooLong;
 use crate::clock::Millis;
 use crate::counters::ErrorKind;
 use crate::receipts::{Outcome, Receipt, RobotsVerdict};
@@ -59,6 +60,7 @@ impl FetchError {
             }
             Error::HostNotFound => ErrorKind::Dns,
             Error::Other(inner) if inner.is::<TooSlow>() => ErrorKind::Timeout,
+            Error::Other(inner) if inner.is::<TooLong>() => ErrorKind::TooLarge,
             Error::Other(inner) if inner.is::<TlsError>() => ErrorKind::Tls,
             Error::Other(inner) if inner.is::<ConnectError>() => ErrorKind::Connect,
             _ => ErrorKind::Other,
@@ -95,6 +97,9 @@ pub enum BodyLimit {
     Beginning(usize),
 }
 
+/// What the framing of an answer may add, however short that is.
+const SMALL_CHUNKS_BYTES: usize = 64 << 10;
+
 /// Sends requests.
 #[derive(Clone)]
 pub struct Fetcher {
@@ -102,6 +107,8 @@ pub struct Fetcher {
     pub dialer: Dialer,
     /// What is worth reading, of pages.
     pub content_types: Arc<ContentTypes>,
+    /// Header lines of an answer at most.
+    pub max_header_bytes: usize,
 }
 
 impl Fetcher {
@@ -114,10 +121,18 @@ impl Fetcher {
         url: &str,
         limit: BodyLimit,
     ) -> Result<Answer, FetchError> {
+        let (most, is_whole) = match limit {
+            BodyLimit::Whole(most) => (most, true),
+            BodyLimit::Beginning(most) => (most, false),
+        };
+        // The framing of chunks may add a quarter.
+        let most_bytes = (most + most / 4 + SMALL_CHUNKS_BYTES + self.max_header_bytes) as u64;
+        connection.tape.expect(most_bytes);
+        connection.heard = Heard::default();
         let mut response = match connection.agent.get(url).call() {
             Err(error) if connection.was_used && is_stale(&error) => {
                 connection.was_used = false;
-                connection.tape.again();
+                connection.tape.expect(most_bytes);
                 connection.agent.get(url).call()
             }
             result => result,
@@ -137,11 +152,8 @@ impl Fetcher {
                 .collect(),
             body: Vec::new(),
         };
+        connection.heard.status = Some(answer.status);
         let body = response.body_mut();
-        let (most, is_whole) = match limit {
-            BodyLimit::Whole(most) => (most, true),
-            BodyLimit::Beginning(most) => (most, false),
-        };
         let announced = body.content_length().unwrap_or(0);
         let is_page = is_whole && (200..=299).contains(&answer.status);
         if is_page && !self.content_types.allow(answer.content_type.as_deref()) {
@@ -155,9 +167,9 @@ impl Fetcher {
         // A header that lies must not make us allocate: at most one large page's worth.
         answer.body.reserve_exact((announced as usize).min(1 << 20));
         let mut reader = body.as_reader().take(most as u64 + u64::from(is_whole));
-        reader
-            .read_to_end(&mut answer.body)
-            .map_err(|error| FetchError::new(error.into()))?;
+        let read = reader.read_to_end(&mut answer.body);
+        connection.heard.bytes = answer.body.len() as u64;
+        read.map_err(|error| FetchError::new(error.into()))?;
         if is_whole && answer.body.len() > most {
             let why = format!("body of more than {most} bytes");
             return Err(FetchError::Failed(ErrorKind::TooLarge, why));
@@ -171,21 +183,22 @@ impl Fetcher {
 pub fn receipt(
     at_ms: Millis,
     url: &str,
-    result: &Result<Answer, FetchError>,
+    (heard, error): (Heard, Option<&FetchError>),
     robots: RobotsVerdict,
     asked_by: Option<PeerId>,
 ) -> Receipt {
-    let (outcome, bytes) = match result {
-        Ok(answer) => (Outcome::Status(answer.status), answer.body.len() as u64),
-        Err(FetchError::Failed(kind, _)) => (Outcome::Failed(*kind), 0),
-        Err(FetchError::AddressRefused(_)) => (Outcome::AddressRefused, 0),
-        Err(FetchError::CutOff) => (Outcome::CutOff, 0),
+    let outcome = match error {
+        None => Outcome::Answered,
+        Some(FetchError::Failed(kind, _)) => Outcome::Failed(*kind),
+        Some(FetchError::AddressRefused(_)) => Outcome::AddressRefused,
+        Some(FetchError::CutOff) => Outcome::CutOff,
     };
     Receipt {
         at_ms,
         url: url.to_owned(),
+        status: heard.status,
         outcome,
-        bytes,
+        bytes: heard.bytes,
         robots,
         asked_by,
     }

@@ -30,4 +30,5 @@ pub mod worker;
 
 pub use connection::{Connection, IdleConnections, Kept};
 pub use fetch::{Answer, FetchError, Fetcher};
+pub use robots_fetch::RobotsWay;
 pub use worker::Downloader;

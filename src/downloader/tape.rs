@@ -1,8 +1,9 @@
 //! What goes over a connection, as it was sent: above TLS, below HTTP.
 //!
 //! The archive keeps the server's own bytes. A tape runs while a page is fetched that is
-//! to be archived, and is blank otherwise; it holds one exchange, which is bounded by the
-//! limits on headers and bodies.
+//! to be archived, and is blank otherwise. It counts the bytes of each answer, whether it
+//! runs or not, and ends the fetch when they are more than the bound: the limits on headers
+//! and bodies do not see what stands between chunks or behind the last one.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,9 +19,16 @@ pub struct Tape(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     is_running: bool,
+    /// Bytes of an answer that may still come.
+    left: u64,
     exchange: Recording,
     address: Option<IpAddr>,
 }
+
+/// An answer went on beyond its bound.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer takes more bytes than a page and its headers may")]
+pub struct TooLong;
 
 /// What was heard.
 #[derive(Debug, Default)]
@@ -39,9 +47,12 @@ impl Tape {
         state.exchange = Recording::default();
     }
 
-    /// The request is sent again: what was heard of the first try does not count.
-    pub fn again(&self) {
-        self.0.lock().exchange = Recording::default();
+    /// A request is about to be sent, for the first time or again: what was heard before
+    /// does not count. The answer may have so many bytes in all.
+    pub fn expect(&self, most_bytes: u64) {
+        let mut state = self.0.lock();
+        state.left = most_bytes;
+        state.exchange = Recording::default();
     }
 
     /// Ends the recording, and gives it out with the server's address.
@@ -58,11 +69,21 @@ impl Tape {
         Taped { inner, tape }
     }
 
-    fn record(&self, to: impl FnOnce(&mut Recording)) {
+    fn sent(&self, bytes: &[u8]) {
         let mut state = self.0.lock();
         if state.is_running {
-            to(&mut state.exchange);
+            state.exchange.request.extend(bytes);
         }
+    }
+
+    fn heard(&self, bytes: &[u8]) -> Result<(), TooLong> {
+        let mut state = self.0.lock();
+        let left = state.left.checked_sub(bytes.len() as u64);
+        state.left = left.ok_or(TooLong)?;
+        if state.is_running {
+            state.exchange.response.extend(bytes);
+        }
+        Ok(())
     }
 }
 
@@ -80,7 +101,7 @@ impl Transport for Taped {
 
     fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
         let output = &self.inner.buffers().output()[..amount];
-        self.tape.record(|tape| tape.request.extend(output));
+        self.tape.sent(output);
         self.inner.transmit_output(amount, timeout)
     }
 
@@ -89,7 +110,8 @@ impl Transport for Taped {
         let has_more = self.inner.await_input(timeout)?;
         let input = self.inner.buffers().input();
         self.tape
-            .record(|tape| tape.response.extend(&input[before.min(input.len())..]));
+            .heard(&input[before.min(input.len())..])
+            .map_err(|too_long| Error::Other(Box::new(too_long)))?;
         Ok(has_more)
     }
 

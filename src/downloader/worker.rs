@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::Sender;
-use peercrawl_overlay::PeerId;
 use url::Url;
 
 use super::connection::{Connection, IdleConnections, Kept};
 use super::decode::{DecodeError, decode};
 use super::fetch::{Answer, BodyLimit, FetchError, Fetcher, receipt};
 use super::lane::{Lane, QUICK};
-use super::robots_fetch::{RobotsFetch, RobotsOutcome};
+use super::robots_fetch::{RobotsFetch, RobotsOutcome, RobotsWay, Step};
 use super::tape::Recording;
 use crate::activity::{How, Watched, title_of};
 use crate::archive::Truncated;
@@ -31,7 +30,7 @@ use crate::ledger::{Capture, Captures, Ledger, PageTotals};
 use crate::limits::Stopwatch;
 use crate::page::{Page, PageRoom};
 use crate::page_duplication::LocalPageDuplication;
-use crate::politeness::{Courtesy, retry_after};
+use crate::politeness::{Courtesy, Outage, retry_after};
 use crate::receipts::{Receipts, RobotsVerdict};
 use crate::record::UrlRecord;
 use crate::reputation::{self, ReputationGuard};
@@ -77,6 +76,8 @@ pub struct Downloader {
     pub lane: Arc<Lane>,
     /// What sites think of us.
     pub reputation: Arc<ReputationGuard>,
+    /// Whether it is our line that fails.
+    pub outage: Arc<Outage>,
     /// Sites that are not visited.
     pub blocklist: Arc<BlockList>,
     /// Where each request is written down.
@@ -110,6 +111,17 @@ struct AtHand {
     lease: Lease,
     connection: Connection,
     is_public: bool,
+    /// How long it took to ask its server; none if it was not asked.
+    took: Option<Duration>,
+}
+
+/// How a host failed.
+#[derive(Clone, Copy)]
+struct Failure {
+    kind: ErrorKind,
+    /// How long it asks to be left alone, if it says so.
+    asked: Option<Duration>,
+    took: Duration,
 }
 
 impl Downloader {
@@ -185,13 +197,29 @@ impl Downloader {
                 None => self.fetcher.dialer.connection(addresses.allowed.clone()),
             },
             is_public: addresses.is_public,
+            took: None,
         };
         match (task, unfinished) {
             (Task::Robots { origin }, _) => {
                 let kept = state.connection.take();
-                let asked_by = state.site.first_asker();
+                let way = state.robots_way.take();
+                let fetch = RobotsFetch {
+                    fetcher: &self.fetcher,
+                    jobs: &self.jobs,
+                    names: &self.names,
+                    settings: &self.settings,
+                    blocklist: &self.blocklist,
+                    reputation: &self.reputation,
+                    outage: &self.outage,
+                    counters: &self.counters,
+                    receipts: &self.receipts,
+                    asked_by: state.site.first_asker(),
+                    group: lease.group,
+                    addresses: addresses.clone(),
+                    clock: self.clock,
+                };
                 drop(state);
-                self.fetch_robots(at_hand(lease, kept), &origin, asked_by);
+                self.fetch_robots(at_hand(lease, kept), &fetch, &origin, way);
             }
             (Task::Page(job), Some(unfinished)) => {
                 let Some(crawl) = self.crawls.get(job.record.crawl) else {
@@ -249,25 +277,42 @@ impl Downloader {
         addresses.is_public && !self.settings.network.ports.contains(&record.url.port())
     }
 
-    fn fetch_robots(&self, mut at_hand: AtHand, origin: &str, asked_by: Option<PeerId>) {
-        let fetch = RobotsFetch {
-            fetcher: &self.fetcher,
-            names: &self.names,
-            settings: &self.settings,
-            blocklist: &self.blocklist,
-            receipts: &self.receipts,
-            asked_by,
-            clock: self.clock,
-        };
+    fn fetch_robots(
+        &self,
+        mut at_hand: AtHand,
+        fetch: &RobotsFetch<'_>,
+        origin: &str,
+        way: Option<RobotsWay>,
+    ) {
         let begun = Stopwatch::start();
-        let outcome = fetch.run(origin, &mut at_hand.connection);
+        let step = fetch.step(origin, way, &mut at_hand.connection);
+        let took = begun.elapsed();
+        let outcome = match step {
+            Step::Wait(way, at_ms) => {
+                return self.settle(at_hand, |state, _, _| {
+                    state.robots_way = Some(way);
+                    state.site.pace.next_fetch_ms = at_ms;
+                });
+            }
+            Step::Further(way) => {
+                at_hand.took = Some(took);
+                return self.settle(at_hand, |state, courtesy, now_ms| {
+                    state.robots_way = Some(way);
+                    let delay = state.site.crawl_delay(origin);
+                    let pace = &mut state.site.pace;
+                    pace.after_answer(now_ms, took, delay, courtesy);
+                });
+            }
+            Step::End(outcome) => outcome,
+        };
+        at_hand.took = Some(took);
         self.settle(at_hand, |state, courtesy, now_ms| match outcome {
             RobotsOutcome::Rules(rules) => {
                 state.site.set_rules(origin, rules, now_ms);
                 let delay = state.site.crawl_delay(origin);
                 let pace = &mut state.site.pace;
-                pace.after_answer(now_ms, begun.elapsed(), delay, courtesy);
-                state.is_quick = begun.elapsed() < QUICK;
+                pace.after_answer(now_ms, took, delay, courtesy);
+                state.is_quick = took < QUICK;
             }
             RobotsOutcome::Busy {
                 status,
@@ -277,11 +322,14 @@ impl Downloader {
                     .as_deref()
                     .and_then(|value| retry_after(value, now_ms));
                 let kind = status_kind(status);
-                let goes_on = self.rest(state, asked, kind, courtesy, now_ms);
+                let failure = Failure { kind, asked, took };
+                let goes_on = self.rest(state, failure, courtesy, now_ms);
                 self.counters.retries.add(goes_on.into());
             }
             // It will be asked for again.
-            RobotsOutcome::Failed(FetchError::CutOff) => {}
+            RobotsOutcome::Failed(FetchError::CutOff) => {
+                state.site.pace.after_cut(now_ms, courtesy);
+            }
             RobotsOutcome::Failed(error) => {
                 tracing::debug!("{origin}/robots.txt: {error}");
                 match error.kind() {
@@ -297,10 +345,15 @@ impl Downloader {
                         let dropped = self.jobs.drop_origin(state, origin);
                         self.counters.given_up.add(dropped);
                         let pace = &mut state.site.pace;
-                        pace.after_answer(now_ms, begun.elapsed(), None, courtesy);
+                        pace.after_answer(now_ms, took, None, courtesy);
                     }
                     Some(kind) => {
-                        let goes_on = self.rest(state, None, kind, courtesy, now_ms);
+                        let failure = Failure {
+                            kind,
+                            asked: None,
+                            took,
+                        };
+                        let goes_on = self.rest(state, failure, courtesy, now_ms);
                         self.counters.retries.add(goes_on.into());
                     }
                 }
@@ -313,15 +366,20 @@ impl Downloader {
     fn rest(
         &self,
         state: &mut SiteState,
-        asked: Option<Duration>,
-        kind: ErrorKind,
+        failure: Failure,
         courtesy: Courtesy<'_>,
         now_ms: Millis,
     ) -> bool {
-        let jitter = self.jitter(state);
+        let Failure { kind, asked, took } = failure;
+        let jitter = jitter(state);
         state.site.mark_changed();
+        if let Some(rest) = self.outage.failed(state.key.0, kind, now_ms) {
+            state.site.pace.after_outage(now_ms, rest, jitter);
+            state.failing = Some(kind);
+            return true;
+        }
         let pace = &mut state.site.pace;
-        pace.after_failure(now_ms, asked, jitter, courtesy);
+        pace.after_failure(now_ms, took, asked, jitter, courtesy);
         state.failing = Some(kind);
         state.is_quick = false;
         let is_given_up = pace.is_given_up(&self.settings.politeness);
@@ -330,10 +388,6 @@ impl Downloader {
             self.jobs.give_up(state, kind);
         }
         !is_given_up
-    }
-
-    fn jitter(&self, state: &SiteState) -> u64 {
-        state.site.counters.admitted ^ u64::from(state.site.pace.failures) << 8
     }
 
     fn fetch_page(&self, mut at_hand: AtHand, fetch: PageFetch) {
@@ -346,9 +400,14 @@ impl Downloader {
         }
         let result = self.fetcher.get(&mut at_hand.connection, url, limit);
         let took = begun.elapsed();
+        if result.is_ok() {
+            self.outage.answered();
+        }
+        at_hand.took = Some(took);
         self.receipts.give(|| {
             let asked_by = fetch.job.record.from.as_deref().copied();
-            receipt(at_ms, url, &result, fetch.robots, asked_by)
+            let what = (at_hand.connection.heard, result.as_ref().err());
+            receipt(at_ms, url, what, fetch.robots, asked_by)
         });
         let capture = self.capture(&at_hand.connection, at_ms, result.as_ref().err());
         match result {
@@ -359,7 +418,8 @@ impl Downloader {
                 let detail = || format!("{}: asks to wait", answer.status);
                 fetch.watched.end(How::Failed(kind), detail, 0);
                 self.note_treatment(&fetch, answer.status, &answer.body);
-                self.try_again(at_hand, fetch, asked, kind, capture);
+                let failure = Failure { kind, asked, took };
+                self.try_again(at_hand, fetch, failure, capture);
             }
             Ok(answer) => {
                 self.settle(at_hand, |state, courtesy, now_ms| {
@@ -383,8 +443,9 @@ impl Downloader {
                 self.counters.blocked_address.add(1);
                 fetch.watched.end(How::Private, String::new, 0);
                 self.settle(at_hand, |state, courtesy, now_ms| {
+                    let delay = state.site.crawl_delay(fetch.job.record.url.origin());
                     let pace = &mut state.site.pace;
-                    pace.after_answer(now_ms, took, None, courtesy);
+                    pace.after_answer(now_ms, took, delay, courtesy);
                 });
             }
             // The page waits again, as if it had not been begun.
@@ -392,7 +453,8 @@ impl Downloader {
                 let PageFetch {
                     job, unfinished, ..
                 } = fetch;
-                self.settle(at_hand, |state, _, _| {
+                self.settle(at_hand, |state, courtesy, now_ms| {
+                    state.site.pace.after_cut(now_ms, courtesy);
                     self.jobs.push_again(state, job, unfinished);
                 });
             }
@@ -406,11 +468,19 @@ impl Downloader {
                         self.counters.error(kind).add(1);
                         self.settle(at_hand, |state, courtesy, now_ms| {
                             state.site.counters.errors += 1;
+                            let delay = state.site.crawl_delay(fetch.job.record.url.origin());
                             let pace = &mut state.site.pace;
-                            pace.after_answer(now_ms, took, None, courtesy);
+                            pace.after_answer(now_ms, took, delay, courtesy);
                         });
                     }
-                    _ => self.try_again(at_hand, fetch, None, kind, capture),
+                    _ => {
+                        let failure = Failure {
+                            kind,
+                            asked: None,
+                            took,
+                        };
+                        self.try_again(at_hand, fetch, failure, capture);
+                    }
                 }
             }
         }
@@ -423,22 +493,26 @@ impl Downloader {
         &self,
         at_hand: AtHand,
         fetch: PageFetch,
-        asked: Option<Duration>,
-        kind: ErrorKind,
+        failure: Failure,
         capture: Option<Capture>,
     ) {
+        let kind = failure.kind;
         let PageFetch {
             mut job,
             unfinished,
+            key,
             ..
         } = fetch;
-        job.attempts += 1;
+        let now_ms = self.clock.now_ms();
+        if self.outage.failed(key, kind, now_ms).is_none() {
+            job.attempts += 1;
+        }
         if job.attempts >= self.settings.politeness.max_attempts {
             // The archive holds the answer with which a URL was done.
             self.archive(&job, capture);
         }
         self.settle(at_hand, |state, courtesy, now_ms| {
-            if !self.rest(state, asked, kind, courtesy, now_ms) {
+            if !self.rest(state, failure, courtesy, now_ms) {
                 self.counters.given_up.add(1);
             } else if job.attempts >= self.settings.politeness.max_attempts {
                 self.counters.error(kind).add(1);
@@ -456,6 +530,7 @@ impl Downloader {
             lease,
             connection,
             is_public,
+            took,
         } = at_hand;
         let cell = lease.cell.clone();
         let now_ms = self.clock.now_ms();
@@ -466,6 +541,9 @@ impl Downloader {
         let keeps = connection.was_used && self.settings.network.idle_connections > 0;
         let mut state = cell.lock();
         state.connection = keeps.then(|| self.idle.keep(&cell, connection, now_ms));
+        if let Some(took) = took {
+            state.address_free_ms = now_ms + courtesy.delay_ms(took, None);
+        }
         update(&mut state, courtesy, now_ms);
         self.jobs.settle(lease, &mut state);
         drop(state);
@@ -549,7 +627,7 @@ impl Downloader {
             crawl: record.crawl,
             depth: record.depth,
             redirects: record.redirects.saturating_add(1),
-            from: None,
+            from: record.from.clone(),
         };
         self.range.route(&fetch.crawl, [target]);
     }
@@ -605,6 +683,12 @@ impl Downloader {
         };
         self.duplication.decide(page);
     }
+}
+
+/// So that hosts which failed together do not come back together.
+fn jitter(state: &SiteState) -> u64 {
+    let failures = u64::from(state.site.pace.failures);
+    (state.key.0 ^ failures).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16
 }
 
 fn status_kind(status: u16) -> ErrorKind {

@@ -66,6 +66,7 @@ impl Housekeeper {
         while self.stop.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
             let now_ms = self.clock.now_ms();
             self.idle.sweep(now_ms);
+            self.clock.notice_sleep();
             self.limits.tick(now_ms);
             self.pausing.tick();
             self.blocklist.reload(now_ms);

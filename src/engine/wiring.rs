@@ -34,6 +34,7 @@ use crate::ledger::{self, Captures, Keeper, Ledger, Resumed};
 use crate::page::PageRoom;
 use crate::page_duplication::{ClaimSender, LocalPageDuplication, RemotePageDuplication};
 use crate::pending_queue::pending_queue;
+use crate::politeness::Outage;
 use crate::preprocessor::Preprocessor;
 use crate::processing_queue::processing_queue;
 use crate::receipts::Receipts;
@@ -190,6 +191,7 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
         };
         keeper.hire("archiver".into(), move || work.run())?;
     }
+    let outage = Arc::new(Outage::default());
     let receipts = match receipts.filter(|_| settings.receipts.enabled) {
         Some(folder) => {
             let stop = stopped.clone();
@@ -210,6 +212,7 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
             fetcher: Fetcher {
                 dialer: dialer.clone(),
                 content_types: content_types.clone(),
+                max_header_bytes: settings.network.max_header_bytes,
             },
             names: names.clone(),
             idle: idle.clone(),
@@ -218,6 +221,7 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
             receipts: receipts.clone(),
             blocklist: blocklist.clone(),
             reputation: reputation.clone(),
+            outage: outage.clone(),
             lane: lane.clone(),
             settings: settings.clone(),
             counters: counters.clone(),
@@ -253,6 +257,7 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
             queue: resolve.clone(),
             jobs: jobs.clone(),
             names: names.clone(),
+            outage: outage.clone(),
             settings: settings.clone(),
             clock,
         };

@@ -4,6 +4,7 @@
 //! next fetch comes out. [`Pace`] is part of a site's record, so back-off travels with
 //! the site and survives a restart.
 
+mod outage;
 mod retry_after;
 
 use std::time::Duration;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Millis;
 use crate::config;
 
+pub use outage::Outage;
 pub use retry_after::retry_after;
 
 /// A public host is never asked more often than this, whatever a config says.
@@ -86,10 +88,12 @@ impl Pace {
         self.next_fetch_ms = now_ms + self.delay_ms;
     }
 
-    /// The server did not answer, or asked to wait: for `asked` if it said how long.
+    /// The server did not answer within `took`, or asked to wait: for `asked` if it said
+    /// how long. It is left alone for no less than after an answer.
     pub fn after_failure(
         &mut self,
         now_ms: Millis,
+        took: Duration,
         asked: Option<Duration>,
         jitter: u64,
         courtesy: Courtesy<'_>,
@@ -99,8 +103,39 @@ impl Pace {
             Some(asked) => (asked.as_millis() as u64).min(MOST_REST_MS),
             None => courtesy.rest_ms(self.failures, jitter),
         };
-        let least_ms = courtesy.delay_ms(Duration::ZERO, None);
-        self.next_fetch_ms = now_ms + rest_ms.max(least_ms);
+        let least_ms = courtesy.delay_ms(took, None).max(self.delay_ms);
+        self.next_fetch_ms = now_ms + rest_ms.max(least_ms.min(MOST_REST_MS));
+    }
+
+    /// The host could not be reached, and is not to blame for that.
+    pub fn after_outage(&mut self, now_ms: Millis, rest: Duration, jitter: u64) {
+        let rest_ms = (rest.as_millis() as u64).max(self.delay_ms);
+        self.next_fetch_ms = now_ms + rest_ms + jitter % (rest_ms / 4 + 1);
+    }
+
+    /// The host has failed too often: it is left alone for a day, and has one more try then.
+    pub fn give_up(&mut self, now_ms: Millis) {
+        self.next_fetch_ms = now_ms + MOST_REST_MS;
+    }
+
+    /// Whether a host that was given up is so still.
+    pub fn is_still_given_up(&self, now_ms: Millis) -> bool {
+        now_ms < self.next_fetch_ms
+    }
+
+    /// This peer broke the fetch off; the request had been sent all the same.
+    pub fn after_cut(&mut self, now_ms: Millis, courtesy: Courtesy<'_>) {
+        let delay_ms = courtesy.delay_ms(Duration::ZERO, None).max(self.delay_ms);
+        self.next_fetch_ms = now_ms + delay_ms;
+    }
+
+    /// The pace comes from an earlier run or from another peer: the last request may have
+    /// been a moment ago, and no rest is longer than it can be.
+    pub fn take_up(&mut self, now_ms: Millis) {
+        self.delay_ms = self.delay_ms.min(MOST_REST_MS);
+        let longest_ms = now_ms + MOST_REST_MS + MOST_REST_MS / 4;
+        let next_ms = self.next_fetch_ms.min(longest_ms);
+        self.next_fetch_ms = next_ms.max(now_ms + self.delay_ms);
     }
 
     /// Whether the host has failed so often in a row that it is given up.
@@ -193,7 +228,7 @@ mod tests {
             let asked = crawl_delay.unwrap_or_default().min(300 * SECOND);
             prop_assert!(rest_ms >= asked.as_millis() as u64, "never shorter than robots.txt asks");
             pace.failures = failures;
-            pace.after_failure(now_ms, asked_ms.map(Duration::from_millis), jitter, public);
+            pace.after_failure(now_ms, Duration::ZERO, asked_ms.map(Duration::from_millis), jitter, public);
             let rest_ms = pace.next_fetch_ms - now_ms;
             prop_assert!(rest_ms >= 500);
             let least_ms = settings.delay_ms.max(500);
@@ -226,14 +261,14 @@ mod tests {
         let mut pace = Pace::default();
         let mut rests = Vec::new();
         while !pace.is_given_up(&settings) {
-            pace.after_failure(1_000_000, None, 0, public);
+            pace.after_failure(1_000_000, Duration::ZERO, None, 0, public);
             rests.push(pace.next_fetch_ms - 1_000_000);
         }
         assert_eq!(rests, [2_000, 4_000, 8_000, 16_000, 32_000]);
         pace.after_answer(0, SECOND, None, public);
         assert!(!pace.is_given_up(&settings));
         pace.failures = 200;
-        pace.after_failure(0, None, u64::MAX, public);
+        pace.after_failure(0, Duration::ZERO, None, u64::MAX, public);
         assert!(pace.next_fetch_ms <= MOST_REST_MS + MOST_REST_MS / 4);
     }
 
@@ -245,11 +280,54 @@ mod tests {
             is_public: true,
         };
         let mut pace = Pace::default();
-        pace.after_failure(0, Some(120 * SECOND), 5, public);
+        pace.after_failure(0, Duration::ZERO, Some(120 * SECOND), 5, public);
         assert_eq!(pace.next_fetch_ms, 120_000);
-        pace.after_failure(0, Some(Duration::ZERO), 5, public);
+        pace.after_failure(0, Duration::ZERO, Some(Duration::ZERO), 5, public);
         assert_eq!(pace.next_fetch_ms, 1_000, "never below the ordinary delay");
-        pace.after_failure(0, Some(Duration::from_secs(10_000_000)), 5, public);
+        pace.after_failure(
+            0,
+            Duration::ZERO,
+            Some(Duration::from_secs(10_000_000)),
+            5,
+            public,
+        );
         assert_eq!(pace.next_fetch_ms, MOST_REST_MS);
+    }
+
+    #[test]
+    fn a_failure_a_cut_and_a_restart_shorten_no_delay() {
+        let settings = settings();
+        let public = Courtesy {
+            settings: &settings,
+            is_public: true,
+        };
+        let mut pace = Pace::default();
+        pace.after_answer(0, SECOND, Some(60 * SECOND), public);
+        assert_eq!(pace.next_fetch_ms, 60_000);
+        pace.after_failure(60_000, SECOND, Some(SECOND), 0, public);
+        assert_eq!(pace.next_fetch_ms, 120_000, "it asked for a second only");
+        pace.after_cut(120_000, public);
+        assert_eq!(pace.next_fetch_ms, 180_000);
+        pace.take_up(170_000);
+        assert_eq!(
+            pace.next_fetch_ms, 230_000,
+            "the last request may be a moment ago"
+        );
+        // After a time-out a slow server is left alone like after a slow answer.
+        let mut slow = Pace::default();
+        slow.after_failure(0, 60 * SECOND, None, 0, public);
+        assert_eq!(slow.next_fetch_ms, 30_000);
+    }
+
+    #[test]
+    fn a_record_from_elsewhere_shelves_nothing_for_good() {
+        let mut pace = Pace {
+            next_fetch_ms: u64::MAX,
+            delay_ms: u64::MAX,
+            failures: 0,
+        };
+        pace.take_up(1_000);
+        assert!(pace.next_fetch_ms <= 1_000 + 2 * MOST_REST_MS);
+        assert!(pace.delay_ms <= MOST_REST_MS);
     }
 }

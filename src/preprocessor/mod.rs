@@ -161,7 +161,12 @@ impl Preprocessor {
             self.counters.duplicate.add(1);
             return Admission::Duplicate;
         }
+        let now_ms = self.jobs.now_ms();
         match state.phase {
+            Phase::GivenUp if !state.site.pace.is_still_given_up(now_ms) => {
+                state.site.pace.failures = self.max_host_failures.saturating_sub(1);
+                state.phase = Phase::Idle;
+            }
             Phase::GivenUp => {
                 self.counters.given_up.add(1);
                 return Admission::Refused;

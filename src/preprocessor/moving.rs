@@ -96,7 +96,7 @@ impl Preprocessor {
         self.ledger
             .seen_elsewhere(arrived.host(), key, &arrived.seen);
         let fingerprint = |record: &UrlRecord| url_fingerprint(record.url.as_str());
-        let United { arrived, known } = state.site.unite(arrived, fingerprint);
+        let United { arrived, known } = state.site.unite(arrived, self.jobs.now_ms(), fingerprint);
         for job in &known {
             self.jobs.known_elsewhere(&state, job);
         }

@@ -121,13 +121,16 @@ impl Preprocessor {
 
     fn set_head(&self, state: &mut SiteState, bytes: &[u8]) {
         match postcard::from_bytes::<SiteHead>(bytes) {
-            Ok(head) => state.site.set_head(head),
+            Ok(head) => state.site.set_head(head, self.jobs.now_ms()),
             Err(error) => {
                 return tracing::error!("the record of {}: {error}", state.site.host());
             }
         }
         if state.site.pace.failures >= self.max_host_failures {
-            state.phase = Phase::GivenUp;
+            // A start is a new beginning: the line may have been what failed.
+            let pace = &mut state.site.pace;
+            pace.failures = self.max_host_failures.saturating_sub(1);
+            pace.next_fetch_ms = self.jobs.now_ms() + pace.delay_ms;
         }
     }
 

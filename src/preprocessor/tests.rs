@@ -201,6 +201,14 @@ fn blocked_hosts_and_hosts_that_were_given_up_take_nothing() {
     );
     assert_eq!(door.counters.error(kind).get(), 1);
     assert_eq!(door.jobs.outstanding.count(), 0);
+    // A day later.
+    cell.lock().site.pace.next_fetch_ms = 0;
+    assert_eq!(door.knock("http://a.example/3"), Admission::Queued);
+    let failures = cell.lock().site.pace.failures + 1;
+    assert_eq!(
+        failures, door.preprocessor.max_host_failures,
+        "one more try"
+    );
 }
 
 #[test]

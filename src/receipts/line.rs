@@ -16,10 +16,10 @@ pub struct Line {
     pub at: String,
     /// What was asked for.
     pub url: String,
-    /// The status of the answer, if there was one.
+    /// The status of the answer, if there was one, whether it was taken or not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// Why there was no answer, if there was none.
+    /// Why there was no answer, or why it was not taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The body, as received.
@@ -34,8 +34,8 @@ impl Line {
     /// The fields between tabs, in the order of [`Line::TSV_HEADER`]. No field can hold
     /// a tab: URLs are escaped, and the others are words.
     pub fn tsv(&self) -> String {
-        let status = self.status.map(|status| status.to_string());
-        let outcome = status.or_else(|| self.reason.clone()).unwrap_or_default();
+        let status = || self.status.map(|status| status.to_string());
+        let outcome = self.reason.clone().or_else(status).unwrap_or_default();
         format!(
             "{}\t{}\t{outcome}\t{}\t{}\t{}",
             self.at, self.url, self.bytes, self.robots, self.asked_by
@@ -48,11 +48,11 @@ impl Line {
 
 impl From<&Receipt> for Line {
     fn from(receipt: &Receipt) -> Self {
-        let (status, reason) = match receipt.outcome {
-            Outcome::Status(status) => (Some(status), None),
-            Outcome::Failed(kind) => (None, Some(kind.name().to_owned())),
-            Outcome::AddressRefused => (None, Some("blocked_address".to_owned())),
-            Outcome::CutOff => (None, Some("stopped".to_owned())),
+        let reason = match receipt.outcome {
+            Outcome::Answered => None,
+            Outcome::Failed(kind) => Some(kind.name()),
+            Outcome::AddressRefused => Some("blocked_address"),
+            Outcome::CutOff => Some("stopped"),
         };
         let robots = match receipt.robots {
             RobotsVerdict::Allowed => "allowed",
@@ -62,8 +62,8 @@ impl From<&Receipt> for Line {
         Self {
             at: date(receipt.at_ms),
             url: receipt.url.clone(),
-            status,
-            reason,
+            status: receipt.status,
+            reason: reason.map(str::to_owned),
             bytes: receipt.bytes,
             robots: robots.into(),
             asked_by: receipt.asked_by.map_or("self".into(), in_full),

@@ -45,9 +45,11 @@ pub struct Receipt {
     pub at_ms: Millis,
     /// What was asked for.
     pub url: String,
+    /// The status of the answer, if there was one, whether it was taken or not.
+    pub status: Option<u16>,
     /// What came of it.
     pub outcome: Outcome,
-    /// The body, as received.
+    /// The body, as far as it was received.
     pub bytes: u64,
     /// What the robots rules said.
     pub robots: RobotsVerdict,
@@ -58,8 +60,8 @@ pub struct Receipt {
 /// What came of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// The server answered with this status.
-    Status(u16),
+    /// The server answered.
+    Answered,
     /// There was no answer, or none that could be taken.
     Failed(ErrorKind),
     /// The address guard let no connection be made.

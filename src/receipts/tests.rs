@@ -10,7 +10,8 @@ fn receipt(number: u64) -> Receipt {
     Receipt {
         at_ms: 1_794_803_786_123 + number,
         url: format!("http://a.example/{number}?q=\"x\""),
-        outcome: Outcome::Status(200),
+        status: Some(200),
+        outcome: Outcome::Answered,
         bytes: number,
         robots: RobotsVerdict::Allowed,
         asked_by: None,

@@ -13,6 +13,7 @@ pub mod names;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -23,7 +24,7 @@ use crate::config::Settings;
 use crate::counters::ErrorKind;
 use crate::crawl_jobs::{Addresses, CrawlJobs, SiteCell};
 use crate::guard;
-use crate::politeness::Courtesy;
+use crate::politeness::{Courtesy, Outage};
 
 /// Sites whose names wait to be looked up.
 #[derive(Default)]
@@ -97,6 +98,8 @@ pub struct Resolver {
     pub jobs: Arc<CrawlJobs>,
     /// Who knows names.
     pub names: Arc<dyn NameService>,
+    /// Whether it is our line that fails.
+    pub outage: Arc<Outage>,
     /// What is allowed.
     pub settings: Arc<Settings>,
     /// The time.
@@ -124,15 +127,18 @@ impl Resolver {
             }
             Err(error) => {
                 tracing::debug!("{host}: {error}");
+                state.failing = Some(ErrorKind::Dns);
+                if let Some(rest) = self.outage.failed(cell.key, ErrorKind::Dns, now_ms) {
+                    state.site.pace.after_outage(now_ms, rest, cell.key);
+                    return self.jobs.unresolved(cell, &mut state);
+                }
                 let courtesy = Courtesy {
                     settings: &self.settings.politeness,
                     is_public: true,
                 };
-                state
-                    .site
-                    .pace
-                    .after_failure(now_ms, None, cell.key, courtesy);
-                state.failing = Some(ErrorKind::Dns);
+                state.site.mark_changed();
+                let pace = &mut state.site.pace;
+                pace.after_failure(now_ms, Duration::ZERO, None, cell.key, courtesy);
                 if state.site.pace.is_given_up(&self.settings.politeness) {
                     self.jobs.give_up(&mut state, ErrorKind::Dns);
                     cell.lease_ended();

@@ -18,7 +18,7 @@ use peercrawl_overlay::PeerId;
 use peercrawl_overlay::memory::MemoryNetwork;
 
 use crate::crew::{self, DEADLINE, settings, wait_until};
-use crate::hostile::{HostileWeb, Site, page, respond};
+use crate::hostile::{HostileWeb, Site, page, redirect, respond};
 
 /// The engine counts in whole milliseconds: what it takes for the end of a delay may be
 /// early by less than one.
@@ -149,6 +149,124 @@ fn one_host_is_asked_one_thing_at_a_time_with_its_delay() {
     assert!(least + TICK >= Duration::from_millis(80), "{least:?}");
 }
 
+/// Whatever a page turns out to be, the delay that robots.txt asks for follows it.
+#[test]
+fn a_crawl_delay_follows_refusals_and_failures_too() {
+    let mut web = HostileWeb::default();
+    let (site, log) = logging(&mut web, Duration::ZERO, |path, stream| match path {
+        "/robots.txt" => respond(stream, "200 OK", "", b"User-agent: *\nCrawl-delay: 0.2"),
+        "/0" => respond(stream, "200 OK", "Content-Type: video/mp4\r\n", b"film"),
+        "/1" => respond(stream, "503 Service Unavailable", "Retry-After: 0\r\n", b""),
+        "/2" => respond(stream, "200 OK", "Content-Length: 99999999\r\n", b""),
+        _ => page(stream, path),
+    });
+    let seeds = (0..4).map(|n| site.url(&format!("/{n}"))).collect();
+    let mut settings = settings();
+    settings.politeness.private_backoff_ms = 1;
+    let engine = start(&settings, Arc::new(SystemNames), seeds);
+    assert!(engine.wait(DEADLINE).is_some());
+    let log = log.lock().unwrap().clone();
+    assert!(log.len() > 6, "{log:?}");
+    let least = gaps(&log).into_iter().min().unwrap();
+    assert!(
+        least + TICK >= Duration::from_millis(200),
+        "{least:?} {log:?}"
+    );
+}
+
+/// Where a robots.txt leads elsewhere, each step is a request like any other.
+#[test]
+fn steps_to_a_robots_txt_keep_the_delay() {
+    let mut web = HostileWeb::default();
+    let delay = Duration::from_millis(100);
+    let (site, log) = logging(&mut web, Duration::ZERO, |path, stream| match path {
+        "/robots.txt" => redirect(stream, "/1"),
+        "/1" => redirect(stream, "/2"),
+        "/2" => redirect(stream, "/3"),
+        "/3" => respond(stream, "200 OK", "", b"User-agent: *\nDisallow: /no"),
+        _ => page(stream, path),
+    });
+    let mut settings = settings();
+    settings.politeness.private_delay_ms = delay.as_millis() as u64;
+    let seeds = vec![site.url("/yes"), site.url("/no")];
+    let engine = start(&settings, Arc::new(SystemNames), seeds);
+    assert!(engine.wait(DEADLINE).is_some());
+    let paths: Vec<_> = log.lock().unwrap().iter().map(|a| a.path.clone()).collect();
+    assert_eq!(paths, ["/robots.txt", "/1", "/2", "/3", "/yes"]);
+    let least = gaps(&log.lock().unwrap()).into_iter().min().unwrap();
+    assert!(least + TICK >= delay, "{least:?}");
+}
+
+/// Many sites say that their rules are at one other: that is still asked one thing at a
+/// time, with its delay, also between its own pages.
+#[test]
+fn a_site_that_others_point_to_is_not_overrun() {
+    let mut web = HostileWeb::default();
+    let delay = Duration::from_millis(60);
+    let (victim, log) = logging(
+        &mut web,
+        Duration::from_millis(5),
+        |path, stream| match path {
+            "/robots.txt" | "/heavy" => {
+                respond(stream, "200 OK", "", b"User-agent: *\nDisallow: /no")
+            }
+            _ => page(stream, path),
+        },
+    );
+    let target = victim.url("/heavy");
+    let mut seeds: Vec<_> = (0..6).map(|n| victim.url(&format!("/{n}"))).collect();
+    for number in 0..10 {
+        let target = target.clone();
+        let site = web.http(move |path, stream| match path {
+            "/robots.txt" => redirect(stream, &target),
+            _ => page(stream, format!("{path} of {number}")),
+        });
+        seeds.push(site.url("/a"));
+    }
+    let mut settings = settings();
+    settings.politeness.private_delay_ms = delay.as_millis() as u64;
+    let engine = start(&settings, Arc::new(SystemNames), seeds);
+    assert!(engine.wait(DEADLINE).is_some());
+    assert_eq!(engine.shutdown().pages, 16);
+    let mut log = log.lock().unwrap().clone();
+    log.sort_by_key(|asked| asked.begun);
+    assert_eq!(
+        log.len(),
+        17,
+        "its robots.txt, its six pages, and ten steps"
+    );
+    let least = gaps(&log).into_iter().min().unwrap();
+    assert!(least + TICK >= delay, "{least:?} {log:#?}");
+}
+
+/// One host asks for a long rest; another at the same address goes on meanwhile.
+#[test]
+fn a_rest_is_for_the_host_that_asked_for_it() {
+    let mut web = HostileWeb::default();
+    let site = web.http(move |path, stream| match path {
+        "/robots.txt" => respond(stream, "404 Not Found", "", b""),
+        "/busy" => respond(
+            stream,
+            "429 Too Many Requests",
+            "Retry-After: 3600\r\n",
+            b"",
+        ),
+        _ => page(stream, path),
+    });
+    let ip = site.address.ip();
+    let names = ["a.test", "b.test"].map(|name| (name.to_owned(), ip));
+    let names = Arc::new(FixedNames(HashMap::from(names)));
+    let mut settings = settings();
+    settings.politeness.private_delay_ms = 10;
+    settings.politeness.private_per_address = true;
+    let port = site.address.port();
+    let busy = format!("http://a.test:{port}/busy");
+    let pages = (0..5).map(|n| format!("http://b.test:{port}/{n}"));
+    let seeds = std::iter::once(busy).chain(pages).collect();
+    let engine = start(&settings, names, seeds);
+    wait_until("the other host is done", || engine.report().pages == 5);
+}
+
 /// A server that is busy at first, and says until when.
 fn busy_once(
     status: &'static str,
@@ -266,7 +384,9 @@ fn back_off_goes_with_the_record() {
     let log = log.lock().unwrap();
     let rest = log[2].begun.duration_since(log[1].ended);
     assert!(rest + TICK >= Duration::from_secs(2), "{rest:?}");
-    assert_eq!(log.len(), 3, "{log:?}");
+    // What another peer says of a site's rules is not taken for the site's own word.
+    let paths: Vec<_> = log[2..].iter().map(|asked| &*asked.path).collect();
+    assert_eq!(paths, ["/robots.txt", "/x"]);
 }
 
 /// A server said how long to wait; the program is killed meanwhile, and started again.

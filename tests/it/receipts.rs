@@ -25,6 +25,11 @@ fn receipts(folder: &Path) -> Vec<Line> {
 }
 
 /// As many receipts as requests, URL by URL, from the server's log.
+fn is_page(line: &&Line) -> bool {
+    let is_good = line.status.is_some_and(|status| status < 300) && line.reason.is_none();
+    is_good && line.robots != "rules_file"
+}
+
 #[test]
 fn every_request_has_its_receipt() {
     let mut spec = WebSpec::new(10, 400, 5);
@@ -49,7 +54,7 @@ fn every_request_has_its_receipt() {
         let key = (receipt.url.clone(), receipt.status.unwrap_or(0));
         *written.entry(key).or_default() += 1;
     }
-    // What broke off has a status at the server, and a reason here.
+    // What broke off before it began has a status at the server, and a reason here.
     let failed: Vec<_> = receipts.iter().filter(|r| r.status.is_none()).collect();
     let only = |a: &BTreeMap<(String, u16), u32>, b: &BTreeMap<_, u32>| -> u32 {
         let more = |(key, count): (&_, &u32)| count.saturating_sub(*b.get(key).unwrap_or(&0));
@@ -59,7 +64,6 @@ fn every_request_has_its_receipt() {
     assert_eq!(only(&written, &asked) as usize, failed.len());
     assert_eq!(receipts.len() as u64, web.log().requests);
     assert!(receipts.iter().all(|receipt| receipt.asked_by == "self"));
-    let is_page = |r: &&Line| r.robots != "rules_file" && r.status.is_some_and(|s| s < 300);
     let bytes: u64 = receipts.iter().filter(is_page).map(|r| r.bytes).sum();
     assert_eq!(bytes, report.bytes);
 }
@@ -88,10 +92,7 @@ fn a_receipt_names_the_peer_that_asked() {
     });
     let pages: u64 = engines.map(|engine| engine.shutdown().pages).iter().sum();
     let all = [receipts(folders[0].path()), receipts(folders[1].path())];
-    let page_count = |lines: &[Line]| {
-        let is_page = |r: &&Line| r.robots != "rules_file" && r.status.is_some_and(|s| s < 300);
-        lines.iter().filter(is_page).count() as u64
-    };
+    let page_count = |lines: &[Line]| lines.iter().filter(is_page).count() as u64;
     assert_eq!(page_count(&all[0]) + page_count(&all[1]), pages);
     // The second peer began nothing itself: what made it ask came from the first one.
     let from_first: Vec<_> = all[1]

@@ -292,3 +292,33 @@ fn chunks_of_nonsense() {
         &[("errors.other", 1), ("retries", 1)],
     );
 }
+
+#[test]
+fn trailers_without_end() {
+    expect_page(
+        settings(),
+        |mut stream| {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+            stream.write_all(b"1\r\na\r\n0\r\n")?;
+            loop {
+                stream
+                    .write_all(&b"X: yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\r\n".repeat(100))?;
+            }
+        },
+        &[("errors.too_large", 1)],
+    );
+}
+
+#[test]
+fn chunks_that_are_mostly_frame() {
+    expect_page(
+        settings(),
+        |mut stream| {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")?;
+            loop {
+                stream.write_all(&b"1;xxxxxxxxxxxxxxxx\r\na\r\n".repeat(100))?;
+            }
+        },
+        &[("errors.too_large", 1)],
+    );
+}
