@@ -555,7 +555,7 @@ impl Desk {
             return None;
         }
         let report = &engine.snapshot().report;
-        reach::why_none(report, engine.outstanding(), self.state.reach.all_fail)
+        reach::why_none(report, engine.outstanding(), &self.state.reach)
     }
 
     /// Looks whether anybody can be reached, if there is doubt.
@@ -566,7 +566,7 @@ impl Desk {
         if let Some(engine) = self.engine() {
             reach.hear(engine.limits().bytes_down(), now_ms);
             if is_idle {
-                reach.look(&engine.sites(&MOST_WAITING).rows);
+                reach.look(&engine.sites(&MOST_WAITING).rows, now_ms);
             }
         }
         self.state.reach = reach;

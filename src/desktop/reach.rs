@@ -30,26 +30,34 @@ impl Reach {
 
     /// Takes in how some hosts are doing, those with the most to fetch first. Names that
     /// are just being looked up say nothing new.
-    pub fn look(&mut self, hosts: &[SiteRow]) {
+    pub fn look(&mut self, hosts: &[SiteRow], now_ms: u64) {
+        let is_down = |host: &&SiteRow| is_down(host, now_ms);
         let mut hosts = hosts
             .iter()
             .filter(|host| host.delay_why != DelayWhy::LookingUp)
             .filter(|host| host.waiting > 0 || host.fetched + host.errors > 0 || is_down(host))
             .peekable();
         if hosts.peek().is_some() {
-            self.all_fail = hosts.all(is_down);
+            self.all_fail = hosts.all(|host| is_down(&host));
         }
     }
 }
 
-fn is_down(host: &SiteRow) -> bool {
+/// So much longer than its delay, a host rests only if it could not be reached, or asked
+/// for it.
+const REST_MS: u64 = 10_000;
+
+/// Whether a host is in trouble, or rests because nobody could be reached.
+fn is_down(host: &SiteRow, now_ms: u64) -> bool {
+    let usual_ms = now_ms + host.delay_ms + REST_MS;
     matches!(host.delay_why, DelayWhy::Trouble | DelayWhy::GivenUp)
         || host.fetched == 0 && host.errors > 0
+        || host.waiting > 0 && host.next_ms.is_some_and(|at_ms| at_ms > usual_ms)
 }
 
 /// Why none of the web sites that a crawl begins with could be fetched; `None` if one
 /// was, or if they are still being tried.
-pub fn why_none(report: &Report, outstanding: u64, all_fail: bool) -> Option<String> {
+pub fn why_none(report: &Report, outstanding: u64, reach: &Reach) -> Option<String> {
     let urls = &report.urls;
     let errors = |names: &[&str]| -> u64 {
         let counts = names.iter().filter_map(|name| report.errors.get(name));
@@ -70,10 +78,11 @@ pub fn why_none(report: &Report, outstanding: u64, all_fail: bool) -> Option<Str
     let why = match cause {
         _ if report.pages > 0 => return None,
         Some((_, why)) if outstanding == 0 => why,
-        _ if is_over || all_fail => {
-            "they do not answer. Check their addresses, and your internet connection"
+        _ if !is_over && !reach.all_fail => return None,
+        _ if reach.heard.is_some_and(|(bytes, _)| bytes > 0) => {
+            "they answer with an error, or ask to come later"
         }
-        _ => return None,
+        _ => "they do not answer. Check their addresses, and your internet connection",
     };
     Some(format!(
         "None of your web sites could be fetched: {why}. The Crawl screen has a place for others."
@@ -112,29 +121,40 @@ mod tests {
     #[test]
     fn one_healthy_host_is_enough_and_a_look_up_changes_nothing() {
         let mut reach = Reach::default();
-        reach.look(&[]);
+        reach.look(&[], 0);
         assert!(!reach.all_fail);
-        reach.look(&[host(DelayWhy::Trouble, 3), host(DelayWhy::GivenUp, 0)]);
+        reach.look(&[host(DelayWhy::Trouble, 3), host(DelayWhy::GivenUp, 0)], 0);
         assert!(reach.all_fail);
-        reach.look(&[host(DelayWhy::LookingUp, 0)]);
+        reach.look(&[host(DelayWhy::LookingUp, 0)], 0);
         assert!(reach.all_fail);
-        reach.look(&[host(DelayWhy::Trouble, 3), host(DelayWhy::Usual, 0)]);
+        reach.look(&[host(DelayWhy::Trouble, 3), host(DelayWhy::Usual, 0)], 0);
+        assert!(!reach.all_fail);
+        // Hosts that are not to blame rest while the line is down.
+        let resting = SiteRow {
+            next_ms: Some(31_000),
+            ..host(DelayWhy::Usual, 7)
+        };
+        reach.look(&[resting.clone(), host(DelayWhy::Trouble, 3)], 1_000);
+        assert!(reach.all_fail);
+        reach.look(&[resting], 30_000);
         assert!(!reach.all_fail);
     }
 
     #[test]
     fn seeds_that_lead_nowhere_are_told_of_with_the_reason() {
         let mut report = Report::default();
-        assert_eq!(why_none(&report, 0, false), None, "nothing was tried");
-        assert!(
-            why_none(&report, 1, true)
-                .unwrap()
-                .contains("do not answer")
-        );
+        let (fine, mut failing) = (Reach::default(), Reach::default());
+        failing.all_fail = true;
+        assert_eq!(why_none(&report, 0, &fine), None, "nothing was tried");
+        let why = why_none(&report, 1, &failing).unwrap();
+        assert!(why.contains("do not answer"), "{why}");
+        failing.hear(500, 1_000);
+        let why = why_none(&report, 1, &failing).unwrap();
+        assert!(why.contains("ask to come later"), "{why}");
         report.urls.blocked_robots = 1;
-        assert_eq!(why_none(&report, 1, false), None, "others are being tried");
-        assert!(why_none(&report, 0, false).unwrap().contains("robots"));
+        assert_eq!(why_none(&report, 1, &fine), None, "others are being tried");
+        assert!(why_none(&report, 0, &fine).unwrap().contains("robots"));
         report.pages = 1;
-        assert_eq!(why_none(&report, 0, true), None);
+        assert_eq!(why_none(&report, 0, &failing), None);
     }
 }
