@@ -9,11 +9,11 @@ use peercrawl_ui::model::{Field, LookUp, Setting};
 use toml_edit::{Array, Value};
 
 use super::crew::DemoSpec;
+use super::demo::{ONLY_A_DEMO, is_outside_a_demo};
 use super::desk::{Desk, EngineStage};
 use super::join_file::{self, JoinFile};
 use super::link::Order;
 use super::network_view::outside_first;
-use super::picture::Picture;
 use super::stage::Wish;
 use super::{addresses, autostart, tasks};
 use crate::canonical::{CanonicalForm, CanonicalUrl};
@@ -172,26 +172,6 @@ impl Desk {
         self.state.kept.wish = Wish::Crawl;
         self.keep();
         self.start();
-    }
-
-    /// Ends the demo, and goes back to where it was begun.
-    fn leave_demo(&mut self) {
-        if self.demo.is_none() || self.data.is_none() {
-            return;
-        }
-        self.demo = None;
-        self.state.kept.wish = Wish::Stopped;
-        self.state.trouble = None;
-        self.state.starts_again = false;
-        if let Some(blocked) = self.state.blocked_before.take() {
-            self.config.crawl.blocked_sites = blocked;
-        }
-        self.end();
-        self.state.picture = Picture::default();
-        self.show_past();
-        if !self.config.desktop.first_run_done || !self.has_crawl() {
-            self.ask_first();
-        }
     }
 
     /// Crawl, or go on with it.
@@ -458,29 +438,6 @@ impl Desk {
             self.begin_crawl();
         }
     }
-}
-
-/// Why something cannot be done in a demo.
-const ONLY_A_DEMO: &str = "This is a demo: it crawls its own made-up web and nothing else. Leave \
-                           the demo first.";
-
-/// What a demo has no part in: other web sites, other peers, and files.
-fn is_outside_a_demo(command: &Command) -> bool {
-    matches!(
-        command,
-        Command::AddSeeds(_)
-            | Command::RemoveSeeds(_)
-            | Command::AddPeer(_)
-            | Command::ReadJoinFile(_)
-            | Command::AcceptJoin
-            | Command::MakeJoinFile(_)
-            | Command::Browse(_)
-            | Command::OpenArchiveFolder
-            | Command::LookUp(_)
-            | Command::MoveArchive(_)
-            | Command::DropOldest
-            | Command::Change(Setting::Scope(_) | Setting::MaxDepth(_))
-    )
 }
 
 fn list(items: &[String]) -> Value {

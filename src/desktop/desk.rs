@@ -25,9 +25,9 @@ use super::keepsake::Keepsake;
 use super::link::Order;
 use super::log::EventLog;
 use super::picture::Picture;
-use super::reach::{self, Reach};
+use super::reach::Reach;
 use super::settings;
-use super::stage::{Facts, Stage, WORTH_SAYING_MS, Wish};
+use super::stage::{Facts, Stage, Wish};
 use super::tasks;
 use super::totals::Sums;
 use super::tray::{self, TrayIcon};
@@ -36,7 +36,6 @@ use crate::conditions::local_time::utc_offset_minutes;
 use crate::conditions::{Reason, Watcher};
 use crate::config::Settings;
 use crate::data_directory::DataDirectory;
-use crate::engine::tables::{SiteColumn, SiteQuery};
 use crate::engine::{Engine, Standing, WhyStopped, pausing};
 use crate::limits::{Limits, QuotaState};
 
@@ -52,13 +51,6 @@ const IDLE_PERIOD: Duration = Duration::from_secs(5);
 const FLICKER_PERIOD: Duration = Duration::from_millis(450);
 /// Finishing gives up on fetches that take longer than this.
 const FINISH_LIMIT: Duration = Duration::from_secs(120);
-/// The hosts that tell whether anybody can be reached.
-const MOST_WAITING: SiteQuery = SiteQuery {
-    search: String::new(),
-    sort_by: SiteColumn::Waiting,
-    descending: true,
-    rows: 0..32,
-};
 /// How long a notice is offered to the window.
 const NOTICE_LIFE: Duration = Duration::from_secs(60);
 
@@ -537,41 +529,6 @@ impl Desk {
         }
     }
 
-    /// What it cannot go on with without the volunteer.
-    pub fn trouble(&self) -> Option<String> {
-        let known = self.state.trouble.clone();
-        known
-            .or_else(|| self.engine()?.snapshot().trouble.clone())
-            .or_else(|| self.none_reached())
-    }
-
-    /// Why none of the web sites could be fetched, if that is so. Among other peers, they
-    /// may be fetched elsewhere.
-    fn none_reached(&self) -> Option<String> {
-        let engine = self.engine().filter(|_| !self.is_demo())?;
-        let is_alone = engine.overlay().members().len() <= 1;
-        let is_idle = engine.fetching() == 0;
-        if !is_alone || !is_idle || self.state.picture.idle_ms() < WORTH_SAYING_MS {
-            return None;
-        }
-        let report = &engine.snapshot().report;
-        reach::why_none(report, engine.outstanding(), &self.state.reach)
-    }
-
-    /// Looks whether anybody can be reached, if there is doubt.
-    fn look_out(&mut self) {
-        let now_ms = self.now_ms();
-        let is_idle = self.state.picture.idle_ms() >= WORTH_SAYING_MS;
-        let mut reach = self.state.reach;
-        if let Some(engine) = self.engine() {
-            reach.hear(engine.limits().bytes_down(), now_ms);
-            if is_idle {
-                reach.look(&engine.sites(&MOST_WAITING).rows, now_ms);
-            }
-        }
-        self.state.reach = reach;
-    }
-
     /// A change of what it does is an event.
     fn note_state(&mut self, state: &RunState) {
         let words = match state {
@@ -640,39 +597,6 @@ impl Desk {
             let offset = utc_offset_minutes(now_ms);
             self.sums_mut().count(count, now_ms, offset);
         }
-    }
-
-    /// Whether what happens is a demo, or the rest of one.
-    fn is_demo(&self) -> bool {
-        self.demo.is_some() || self.state.engine.crew().is_some_and(Crew::is_demo)
-    }
-
-    /// What was done: by the volunteer's own crawl, or in this demo.
-    pub fn sums(&self) -> &Sums {
-        match self.demo {
-            Some(_) => &self.state.demo_past.1,
-            None => &self.state.kept.sums,
-        }
-    }
-
-    fn sums_mut(&mut self) -> &mut Sums {
-        match self.is_demo() {
-            true => &mut self.state.demo_past.1,
-            false => &mut self.state.kept.sums,
-        }
-    }
-
-    fn history_mut(&mut self) -> &mut History {
-        match self.is_demo() {
-            true => &mut self.state.demo_past.0,
-            false => &mut self.state.history,
-        }
-    }
-
-    /// Has the graphs show the past that belongs to what happens now.
-    pub fn show_past(&mut self) {
-        let graphs = self.history_mut().graphs();
-        self.state.picture.graphs = Arc::new(graphs);
     }
 
     fn sample(&mut self) {

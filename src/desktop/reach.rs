@@ -1,8 +1,11 @@
 //! Whether anybody out there can be reached, and why not.
 //!
-//! Pure: counts and the time go in, and what the volunteer should know comes out.
+//! [`Reach`] and [`why_none`] are pure: counts and the time go in, and what the volunteer
+//! should know comes out.
 
-use crate::engine::tables::{DelayWhy, SiteRow};
+use super::desk::Desk;
+use super::stage::WORTH_SAYING_MS;
+use crate::engine::tables::{DelayWhy, SiteColumn, SiteQuery, SiteRow};
 use crate::report::Report;
 
 /// What is known of it.
@@ -87,6 +90,51 @@ pub fn why_none(report: &Report, outstanding: u64, reach: &Reach) -> Option<Stri
     Some(format!(
         "None of your web sites could be fetched: {why}. The Crawl screen has a place for others."
     ))
+}
+
+/// The hosts that tell whether anybody can be reached.
+const MOST_WAITING: SiteQuery = SiteQuery {
+    search: String::new(),
+    sort_by: SiteColumn::Waiting,
+    descending: true,
+    rows: 0..32,
+};
+
+impl Desk {
+    /// What it cannot go on with without the volunteer.
+    pub fn trouble(&self) -> Option<String> {
+        let known = self.state.trouble.clone();
+        known
+            .or_else(|| self.engine()?.snapshot().trouble.clone())
+            .or_else(|| self.none_reached())
+    }
+
+    /// Why none of the web sites could be fetched, if that is so. Among other peers, they
+    /// may be fetched elsewhere.
+    fn none_reached(&self) -> Option<String> {
+        let engine = self.engine().filter(|_| !self.is_demo())?;
+        let is_alone = engine.overlay().members().len() <= 1;
+        let is_idle = engine.fetching() == 0;
+        if !is_alone || !is_idle || self.state.picture.idle_ms() < WORTH_SAYING_MS {
+            return None;
+        }
+        let report = &engine.snapshot().report;
+        why_none(report, engine.outstanding(), &self.state.reach)
+    }
+
+    /// Looks whether anybody can be reached, if there is doubt.
+    pub fn look_out(&mut self) {
+        let now_ms = self.now_ms();
+        let is_idle = self.state.picture.idle_ms() >= WORTH_SAYING_MS;
+        let mut reach = self.state.reach;
+        if let Some(engine) = self.engine() {
+            reach.hear(engine.limits().bytes_down(), now_ms);
+            if is_idle {
+                reach.look(&engine.sites(&MOST_WAITING).rows, now_ms);
+            }
+        }
+        self.state.reach = reach;
+    }
 }
 
 #[cfg(test)]
