@@ -513,7 +513,8 @@ fn a_blocked_site_is_left_alone_at_once() {
 
 #[test]
 fn a_full_archive_says_so_and_every_way_out_leads_out() {
-    const LIMIT: u64 = 60_000;
+    // A file has room for many more pages than wait to be written.
+    const LIMIT: u64 = 160_000;
     let site = Site::start();
     let seeds = vec![site.url.clone()];
     let mut app = App::open(|opening| {
@@ -533,7 +534,7 @@ fn a_full_archive_says_so_and_every_way_out_leads_out() {
     let archive = &model.archive;
     assert_eq!(archive.limit_bytes, LIMIT);
     assert!(archive.bytes > LIMIT * 9 / 10 && archive.bytes <= LIMIT);
-    let goes_on = |pages: u64| move |model: &Model| model.totals.ever.pages > pages + 3;
+    let goes_on = |pages: u64| move |model: &Model| model.totals.ever.pages > pages;
 
     let model = app.wait("its files", |model| model.archive_files.total > 2);
     let oldest = model.archive_files.rows.last().unwrap().name.clone();
