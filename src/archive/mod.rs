@@ -61,7 +61,11 @@ pub enum ArchiveError {
     #[error("no room left on the disk for the archive file {0}")]
     DiskFull(PathBuf),
     /// The archive has reached the size that the user allows it.
-    #[error("the archive holds {used_bytes} of {limit_bytes} bytes: raise the limit or make room")]
+    #[error(
+        "the archive holds {} of {}: raise the limit or make room",
+        people(*used_bytes),
+        people(*limit_bytes)
+    )]
     LimitReached {
         /// Bytes of archive and index.
         used_bytes: u64,
@@ -75,6 +79,21 @@ pub enum ArchiveError {
     /// A record that was asked for cannot be read.
     #[error("a record of the archive file {0} {1}")]
     Damaged(PathBuf, Damage),
+}
+
+/// A size as people write it.
+fn people(bytes: u64) -> String {
+    let units = [
+        ("TB", 1_000_000_000_000),
+        ("GB", 1_000_000_000),
+        ("MB", 1_000_000),
+        ("kB", 1_000),
+    ];
+    match units.into_iter().find(|&(_, size)| bytes >= size) {
+        // Cut off after the first digit: what is full is never said to be fuller.
+        Some((unit, size)) => format!("{}.{} {unit}", bytes / size, bytes % size * 10 / size),
+        None => format!("{bytes} bytes"),
+    }
 }
 
 impl ArchiveError {

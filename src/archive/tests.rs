@@ -480,6 +480,40 @@ fn a_limit_below_the_size_of_a_file_is_kept_too() {
 }
 
 #[test]
+fn room_is_made_by_dropping_the_oldest_and_by_giving_files_away() {
+    let folder = TempDir::new().unwrap();
+    let mut settings = settings(folder.path());
+    settings.file_bytes = 4_000;
+    let (mut writer, _) = Writer::open(settings.clone(), None).unwrap();
+    assert_eq!(writer.drop_oldest().unwrap(), 0, "there is none");
+    append(&mut writer, 0..30);
+    let used = writer.used_bytes();
+    let freed = writer.drop_oldest().unwrap();
+    assert!(freed > 4_000, "{freed}");
+    assert_eq!(writer.used_bytes(), used - freed);
+    assert!(Reader::new(folder.path()).get(&url(0)).unwrap().is_none());
+    let names = writer.give_away().unwrap();
+    assert!(names.len() > 1 && names.is_sorted(), "{names:?}");
+    assert_eq!(writer.used_bytes(), 0);
+    assert!(path(folder.path(), &names[0], COMPLETE).exists());
+    // An archive that is one open file has an oldest one too.
+    append(&mut writer, 30..31);
+    let freed = writer.drop_oldest().unwrap();
+    assert!(freed > 0 && writer.used_bytes() == 0);
+    append(&mut writer, 31..32);
+    // What was given away and never taken counts again.
+    writer.complete().unwrap();
+    let (again, _) = Writer::open(settings, None).unwrap();
+    assert!(again.used_bytes() > used - freed - 5_000);
+    let full = ArchiveError::LimitReached {
+        used_bytes: 9_999_999_999,
+        limit_bytes: 10_000_000_000,
+    };
+    let words = "the archive holds 9.9 GB of 10.0 GB: raise the limit or make room";
+    assert_eq!(full.to_string(), words);
+}
+
+#[test]
 fn ids_are_made_of_the_callers_bytes_and_values_forge_no_lines() {
     let id = RecordId::derive(b"x", "response").to_string();
     assert_eq!(id, RecordId::derive(b"x", "response").to_string());

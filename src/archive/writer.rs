@@ -231,6 +231,25 @@ impl Writer {
         self.settings.limit = limit;
     }
 
+    /// Deletes the oldest file with its index, even if it is the one that is written to,
+    /// and tells how many bytes that freed; 0 if there is no file.
+    pub fn drop_oldest(&mut self) -> Result<u64, ArchiveError> {
+        if self.complete.is_empty() {
+            self.complete()?;
+        }
+        let freed = self.complete.front().map_or(0, |oldest| oldest.bytes);
+        self.remove_oldest()?;
+        Ok(freed)
+    }
+
+    /// Completes the open file, and gives all files away: they count no more, and
+    /// whoever has their names moves them elsewhere. What is still here when the archive
+    /// is opened again counts again.
+    pub fn give_away(&mut self) -> Result<Vec<String>, ArchiveError> {
+        self.complete()?;
+        Ok(self.complete.drain(..).map(|file| file.name).collect())
+    }
+
     fn make_room(&mut self, more_bytes: u64) -> Result<(), ArchiveError> {
         let limit = self.settings.limit;
         let open_bytes = self.current.as_ref().map_or(0, Current::bytes);
@@ -242,16 +261,20 @@ impl Writer {
             });
         };
         for _ in 0..count {
-            let Some(oldest) = self.complete.front() else {
-                break;
-            };
-            // The index goes first: a file without one is still a whole archive.
-            for ending in [INDEX, COMPLETE] {
-                let path = path(&self.settings.folder, &oldest.name, ending);
-                remove(&path)?;
-            }
-            self.complete.pop_front();
+            self.remove_oldest()?;
         }
+        Ok(())
+    }
+
+    fn remove_oldest(&mut self) -> Result<(), ArchiveError> {
+        let Some(oldest) = self.complete.front() else {
+            return Ok(());
+        };
+        // The index goes first: a file without one is still a whole archive.
+        for ending in [INDEX, COMPLETE] {
+            remove(&path(&self.settings.folder, &oldest.name, ending))?;
+        }
+        self.complete.pop_front();
         Ok(())
     }
 }

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 pub use judge::Judge;
 pub use schedule::DayHours;
-pub use watcher::{Sources, Watcher};
+pub use watcher::{Lookout, Sources, Watcher};
 
 use crate::clock::Millis;
 

@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use super::processor::{self, ProcessorReader};
 use super::{Abilities, Judge, Reading, Verdict, battery, desktop, local_time};
@@ -44,8 +44,48 @@ impl Default for Sources {
 /// What the thread shares.
 #[derive(Debug)]
 struct Shared {
-    rules: Mutex<(Schedule, Pause)>,
-    seen: Mutex<(Verdict, Abilities)>,
+    rules: Mutex<Rules>,
+    seen: Mutex<Seen>,
+    looked: Condvar,
+}
+
+/// What is watched for.
+#[derive(Debug, Clone)]
+struct Rules {
+    schedule: Schedule,
+    pause: Pause,
+    /// Grows with every change.
+    version: u64,
+}
+
+/// What was seen.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    verdict: Verdict,
+    abilities: Abilities,
+    /// The rules that it was judged by; 0 for none yet.
+    version: u64,
+}
+
+/// A look at the verdict from any thread.
+#[derive(Debug, Clone)]
+pub struct Lookout(Arc<Shared>);
+
+impl Lookout {
+    /// The verdict by the rules as they are now. Waits for it, but no longer than this:
+    /// a program of the desktop that does not answer keeps nobody from crawling.
+    pub fn verdict_now(&self, patience: Duration) -> Verdict {
+        let version = self.0.rules.lock().version;
+        let until = Instant::now() + patience;
+        let mut seen = self.0.seen.lock();
+        while seen.version < version {
+            if self.0.looked.wait_until(&mut seen, until).timed_out() {
+                tracing::warn!("the conditions are not known yet: it begins without them");
+                break;
+            }
+        }
+        seen.verdict
+    }
 }
 
 /// See the module. The thread ends when this is dropped.
@@ -66,8 +106,13 @@ impl Watcher {
         tell: impl Fn(Verdict) + Send + 'static,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
-            rules: Mutex::new((settings.schedule.clone(), settings.pause.clone())),
+            rules: Mutex::new(Rules {
+                schedule: settings.schedule.clone(),
+                pause: settings.pause.clone(),
+                version: 1,
+            }),
             seen: Mutex::default(),
+            looked: Condvar::new(),
         });
         let (wake, woken) = bounded(1);
         let theirs = shared.clone();
@@ -78,14 +123,23 @@ impl Watcher {
                 let mut judge = Judge::default();
                 let clock = Clock::start();
                 loop {
-                    let (schedule, pause) = theirs.rules.lock().clone();
+                    let Rules {
+                        schedule,
+                        pause,
+                        version,
+                    } = theirs.rules.lock().clone();
                     let now_ms = clock.now_ms();
                     let reading = reader.read(&pause, now_ms);
                     let offset = local_time::utc_offset_minutes(now_ms);
                     let verdict = judge.judge(&schedule, &pause, &reading, now_ms, offset);
-                    let now = (verdict, reading.abilities());
-                    let before = std::mem::replace(&mut *theirs.seen.lock(), now).0;
-                    if verdict != before {
+                    let now = Seen {
+                        verdict,
+                        abilities: reading.abilities(),
+                        version,
+                    };
+                    let before = std::mem::replace(&mut *theirs.seen.lock(), now);
+                    theirs.looked.notify_all();
+                    if verdict != before.verdict {
                         tell(verdict);
                     }
                     use crossbeam_channel::RecvTimeoutError::Disconnected;
@@ -103,7 +157,13 @@ impl Watcher {
 
     /// Other rules hold, at once.
     pub fn set_rules(&self, schedule: &Schedule, pause: &Pause) {
-        *self.shared.rules.lock() = (schedule.clone(), pause.clone());
+        let mut rules = self.shared.rules.lock();
+        *rules = Rules {
+            schedule: schedule.clone(),
+            pause: pause.clone(),
+            version: rules.version + 1,
+        };
+        drop(rules);
         if let Some(wake) = &self.wake {
             // Full means that it is about to look anyway.
             let _woken = wake.try_send(());
@@ -112,12 +172,17 @@ impl Watcher {
 
     /// The verdict as of a few seconds ago at most.
     pub fn verdict(&self) -> Verdict {
-        self.shared.seen.lock().0
+        self.shared.seen.lock().verdict
+    }
+
+    /// For threads that want to know before they begin.
+    pub fn lookout(&self) -> Lookout {
+        Lookout(self.shared.clone())
     }
 
     /// What this computer can tell, as of the first looks.
     pub fn abilities(&self) -> Abilities {
-        self.shared.seen.lock().1
+        self.shared.seen.lock().abilities
     }
 }
 
@@ -198,6 +263,12 @@ mod tests {
         .unwrap();
         let patience = Duration::from_secs(60);
         let paused = Verdict::Pause(Reason::OnBattery);
+        let lookout = watcher.lookout();
+        assert_eq!(
+            lookout.verdict_now(patience),
+            paused,
+            "even if asked at once"
+        );
         assert_eq!(told.recv_timeout(patience), Ok(paused));
         assert_eq!(watcher.verdict(), paused);
         let abilities = watcher.abilities();
@@ -207,6 +278,8 @@ mod tests {
             ..settings.pause.clone()
         };
         watcher.set_rules(&settings.schedule, &indifferent);
+        // A battery must be gone for a while before it does not count; a rule must not.
+        assert_eq!(lookout.verdict_now(patience), Verdict::Run);
         assert_eq!(told.recv_timeout(patience), Ok(Verdict::Run));
     }
 }

@@ -1,8 +1,11 @@
 //! What people type: web addresses and the addresses of peers, checked and explained.
 
+use std::net::IpAddr;
+
 use peercrawl_ui::model::{SeedCheck, SeedLine};
 
-use crate::canonical::{CanonicalForm, CanonicalUrl};
+use crate::canonical::{CanonicalForm, CanonicalUrl, Refusal};
+use crate::{config, guard};
 
 /// Lines that are checked at most; what comes behind them is not added.
 const MOST_LINES: usize = 10_000;
@@ -22,7 +25,7 @@ pub fn web_address(form: &CanonicalForm, text: &str) -> Result<CanonicalUrl, Str
         true => text.to_owned(),
         false => format!("https://{text}"),
     };
-    let url = form.parse(&with_scheme).map_err(|why| why.to_string())?;
+    let url = form.parse(&with_scheme).map_err(words)?;
     // A single word is a typing error far more often than a host.
     let is_name = url.host().contains('.') || url.host().starts_with('[');
     match is_name || text.contains("://") {
@@ -31,12 +34,66 @@ pub fn web_address(form: &CanonicalForm, text: &str) -> Result<CanonicalUrl, Str
     }
 }
 
+/// What is wrong with an address, for whoever has typed it.
+fn words(why: Refusal) -> String {
+    match why {
+        Refusal::Scheme => "only addresses with http:// or https:// can be visited".to_owned(),
+        Refusal::TooLong => "it is too long for a web address".to_owned(),
+        Refusal::Host | Refusal::NotAUrl(_) => {
+            "this is no web address; one looks like https://example.org/".to_owned()
+        }
+    }
+}
+
+/// A web address as a person types it, if a crawl can begin there: what the address guard
+/// or the list of ports would refuse later is refused now.
+pub fn seed_address(
+    form: &CanonicalForm,
+    network: &config::Network,
+    text: &str,
+) -> Result<CanonicalUrl, String> {
+    let url = web_address(form, text)?;
+    if network.allow_private {
+        return Ok(url);
+    }
+    let host = url.host().trim_matches(['[', ']']);
+    let is_inside = match host.parse::<IpAddr>() {
+        Ok(address) => !guard::is_public(address),
+        Err(_) => INSIDE.iter().any(|name| {
+            host.strip_suffix(name)
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+        }),
+    };
+    if is_inside {
+        return Err(format!(
+            "{host} is in a private network, which PeerCrawl never visits"
+        ));
+    }
+    if !network.ports.contains(&url.port()) {
+        let ports: Vec<String> = network.ports.iter().map(u16::to_string).collect();
+        return Err(format!(
+            "port {} is not visited, only {}",
+            url.port(),
+            ports.join(", ")
+        ));
+    }
+    Ok(url)
+}
+
+/// Names, and what ends in them, that lead into private networks.
+const INSIDE: [&str; 4] = ["localhost", "local", "internal", "home.arpa"];
+
 /// Checks lines that were typed or pasted.
-pub fn check_seeds(form: &CanonicalForm, text: &str, known: &[String]) -> SeedCheck {
+pub fn check_seeds(
+    form: &CanonicalForm,
+    network: &config::Network,
+    text: &str,
+    known: &[String],
+) -> SeedCheck {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let mut before: Vec<String> = Vec::new();
     let check = |line: &str| {
-        let problem = match web_address(form, line) {
+        let problem = match seed_address(form, network, line) {
             Err(why) => Some(why),
             Ok(url) => {
                 let url = url.to_string();
@@ -68,8 +125,9 @@ mod tests {
     #[test]
     fn seeds_are_checked_line_by_line_and_explained() {
         let form = CanonicalForm::new(&[]);
+        let network = config::Settings::default().network;
         let text = " example.org \n\nhttp://b.example/x\nftp://c.example/\nword\nexample.org/\n";
-        let check = check_seeds(&form, text, &["http://b.example/x".into()]);
+        let check = check_seeds(&form, &network, text, &["http://b.example/x".into()]);
         assert_eq!(check.text, text, "exactly as it was typed");
         let problems: Vec<_> = check
             .lines
@@ -84,6 +142,29 @@ mod tests {
         let url = web_address(&form, "example.org").unwrap();
         assert_eq!(url.as_str(), "https://example.org/");
         assert!(web_address(&form, "http://localhost/").is_ok());
+    }
+
+    #[test]
+    fn what_would_never_be_visited_is_refused_when_it_is_typed() {
+        let form = CanonicalForm::new(&[]);
+        let mut network = config::Settings::default().network;
+        let why = |network: &config::Network, text: &str| {
+            seed_address(&form, network, text).err().unwrap_or_default()
+        };
+        for text in [
+            "http://192.168.1.1/",
+            "http://[fe80::1]/",
+            "127.0.0.1",
+            "http://localhost/",
+            "printer.local",
+        ] {
+            assert!(why(&network, text).contains("private network"), "{text}");
+        }
+        assert!(why(&network, "http://example.org:22/").contains("port 22"));
+        assert_eq!(why(&network, "notlocal.example:8080"), "");
+        assert!(why(&network, "http://").contains("no web address"));
+        network.allow_private = true;
+        assert_eq!(why(&network, "http://192.168.1.1:22/"), "");
     }
 
     #[test]

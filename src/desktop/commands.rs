@@ -9,13 +9,14 @@ use peercrawl_ui::model::{Field, LookUp, Setting};
 use toml_edit::{Array, Value};
 
 use super::crew::DemoSpec;
+use super::demo::{ONLY_A_DEMO, is_outside_a_demo};
 use super::desk::{Desk, EngineStage};
 use super::join_file::{self, JoinFile};
 use super::link::Order;
 use super::network_view::outside_first;
 use super::stage::Wish;
 use super::{addresses, autostart, tasks};
-use crate::canonical::CanonicalForm;
+use crate::canonical::{CanonicalForm, CanonicalUrl};
 use crate::config::Settings;
 use crate::crawl::CrawlDefinition;
 use crate::data_directory::disk_limit;
@@ -45,6 +46,11 @@ impl Desk {
             },
             Order::Found(url, found) => self.state.look_up = Some(LookUp { url, found }),
             Order::Archive(files) => self.state.picture.archive_files = files,
+            Order::MoveFiles { from, to, names } => self.move_files(from, to, names),
+            Order::ArchiveChanged(what) => {
+                self.state.picture.archive_asked = None;
+                self.take(Order::Done(what));
+            }
             Order::Done(Ok(text)) if text.is_empty() => {}
             Order::Done(Ok(text)) => self.say(text),
             Order::Done(Err(text)) => self.fail(text),
@@ -52,6 +58,9 @@ impl Desk {
     }
 
     fn carry_out(&mut self, command: Command) {
+        if self.demo.is_some() && is_outside_a_demo(&command) {
+            return self.fail(ONLY_A_DEMO);
+        }
         match command {
             Command::Begin { settings, with } => self.begin(&settings, with),
             Command::NotNow => self.state.first_run = None,
@@ -62,13 +71,15 @@ impl Desk {
                 self.pause(Some(until_ms));
             }
             Command::FinishAndStop => self.finish(),
+            Command::LeaveDemo => self.leave_demo(),
             Command::Change(setting) => self.change(&setting),
             Command::Show(view) => self.state.view = *view,
             Command::BlockSite(host) => self.block(&host, true),
             Command::UnblockSite(host) => self.block(&host, false),
             Command::CheckSeeds(text) => {
                 let known = &self.config.crawl.seeds;
-                self.state.check = addresses::check_seeds(&self.form(), &text, known);
+                let network = &self.config.network;
+                self.state.check = addresses::check_seeds(&self.form(), network, &text, known);
             }
             Command::AddSeeds(seeds) => self.add_seeds(&seeds),
             Command::RemoveSeeds(seeds) => self.remove_seeds(&seeds),
@@ -98,6 +109,10 @@ impl Desk {
         CanonicalForm::new(&self.config.crawl.session_ids)
     }
 
+    fn seed_address(&self, text: &str) -> Result<CanonicalUrl, String> {
+        addresses::seed_address(&self.form(), &self.config.network, text)
+    }
+
     /// Something is wrong with what was typed.
     pub fn problem(&mut self, field: Field, text: impl Into<String>) {
         self.forget_problem(field);
@@ -116,7 +131,7 @@ impl Desk {
         }
         match with {
             Begin::AsConfigured => {}
-            Begin::Site(text) => match addresses::web_address(&self.form(), &text) {
+            Begin::Site(text) => match self.seed_address(&text) {
                 Ok(url) => self.set_seeds(vec![url.to_string()]),
                 Err(why) => return self.problem(Field::FirstSite, why),
             },
@@ -126,9 +141,15 @@ impl Desk {
             },
             Begin::JoinFile(path) => {
                 self.apply_first(settings);
+                self.state.is_first_page_answered = true;
                 return self.read_join_file(&path);
             }
-            Begin::Demo => self.demo = Some(DemoSpec::default()),
+            Begin::Demo => {
+                self.keep();
+                self.demo = Some(DemoSpec::default());
+                self.state.demo_past = Default::default();
+                self.state.blocked_before = Some(self.config.crawl.blocked_sites.clone());
+            }
         }
         self.apply_first(settings);
         self.begun();
@@ -160,6 +181,12 @@ impl Desk {
         }
         if self.demo.is_none() && !self.config.desktop.first_run_done {
             return self.ask_first();
+        }
+        if self.state.kept.wish == Wish::Crawl
+            && let EngineStage::Present(_) = self.state.engine
+            && let Some(trouble) = self.trouble()
+        {
+            return self.fail(format!("It keeps trying. {trouble}"));
         }
         self.state.kept.wish = Wish::Crawl;
         self.state.trouble = None;
@@ -207,10 +234,9 @@ impl Desk {
     }
 
     fn add_seeds(&mut self, seeds: &[String]) {
-        let form = self.form();
         let mut all = self.config.crawl.seeds.clone();
         for seed in seeds {
-            match addresses::web_address(&form, seed) {
+            match self.seed_address(seed) {
                 Ok(url) if !all.contains(&url.to_string()) => all.push(url.to_string()),
                 Ok(_) => {}
                 Err(why) => self.fail(format!("{seed}: {why}")),
@@ -254,7 +280,11 @@ impl Desk {
         if is_blocked {
             blocked.push(host.to_owned());
         }
-        self.set_key("crawl.blocked_sites", list(&blocked));
+        match self.demo {
+            // Its hosts are made up.
+            Some(_) => self.config.crawl.blocked_sites = blocked,
+            None => self.set_key("crawl.blocked_sites", list(&blocked)),
+        }
         let done = self.engines().iter().map(|engine| match is_blocked {
             true => engine.block(host),
             false => engine.unblock(host),
@@ -274,7 +304,11 @@ impl Desk {
             all.push(address.to_owned());
             self.set_bootstrap(all);
         }
-        self.call(address);
+        match self.state.engine.crew() {
+            Some(_) => self.say(format!("Calling {address}.")),
+            None => self.say(format!("{address} is called when the crawl starts.")),
+        }
+        self.start_again();
     }
 
     /// Where a new join file would be written.
@@ -295,6 +329,9 @@ impl Desk {
 
     fn read_join_file(&mut self, path: &Path) {
         self.forget_problem(Field::JoinFile);
+        if self.demo.is_some() {
+            return self.fail(ONLY_A_DEMO);
+        }
         match JoinFile::read(path) {
             Ok(joined) => {
                 let is_crawling = self.state.engine.crew().is_some();
@@ -319,9 +356,13 @@ impl Desk {
         for (key, value) in joined.keys {
             self.set_key(&key, value);
         }
-        self.write_first_limits();
         self.shown = super::settings::view(&self.config);
-        self.demo = None;
+        let is_answered = self.state.is_first_page_answered;
+        if !self.config.desktop.first_run_done && !is_answered {
+            // Nobody crawls before they have seen what it takes, and chosen their limits.
+            super::settings::propose(&mut self.shown);
+            return self.ask_first();
+        }
         self.say(format!("Joined “{}”.", self.config.overlay.network));
         self.start_again();
         self.begun();
@@ -345,30 +386,6 @@ impl Desk {
             Ok(()) => self.say(format!("The join file is {}.", path.display())),
             Err(why) => self.problem(Field::NewJoinFile, why.to_string()),
         }
-    }
-
-    fn move_archive(&mut self, folder: &Path) {
-        self.forget_problem(Field::ArchiveFolder);
-        if self.state.engine.crew().is_some() {
-            let why = "Finish and stop first: the files are being written.";
-            return self.problem(Field::ArchiveFolder, why);
-        }
-        let Some(from) = self.archive_folder() else {
-            return self.problem(Field::ArchiveFolder, "The demo keeps no pages.");
-        };
-        let to = folder.to_owned();
-        tasks::start(&self.orders, "move-archive", move || {
-            let moved = super::moving::move_folder(&from, &to);
-            Order::Done(match moved {
-                Ok(()) => Ok(format!("The archive is in {} now.", to.display())),
-                Err(why) => Err(format!("The archive could not be moved: {why}")),
-            })
-        });
-    }
-
-    /// Calls a peer.
-    fn call(&mut self, _address: &str) {
-        self.start_again();
     }
 
     /// What the first page proposes becomes the volunteer's own choice with its answer.

@@ -4,9 +4,11 @@
 
 use std::slice;
 use std::sync::Arc;
+use std::time::Duration;
 
 use peercrawl_overlay::Overlay;
 
+use crate::conditions::Lookout;
 use crate::config::Settings;
 use crate::crawl::CrawlDefinition;
 use crate::data_directory::{DataDirectory, PEER_STATE};
@@ -41,6 +43,29 @@ impl Default for DemoSpec {
     }
 }
 
+/// Who has a say in whether it fetches.
+#[derive(Debug)]
+pub struct Say {
+    /// The volunteer wants it to.
+    pub is_wanted: bool,
+    /// The conditions, if they are watched.
+    pub lookout: Option<Lookout>,
+}
+
+impl Say {
+    /// Tells an engine before it begins.
+    fn tell(&self, engine: &Engine) {
+        let verdict = self.lookout.as_ref().map(|it| it.verdict_now(PATIENCE));
+        engine.pausing().set_verdict(verdict.unwrap_or_default());
+        if !self.is_wanted {
+            engine.pause();
+        }
+    }
+}
+
+/// The first look at the conditions is over by then, or nobody waits for it any more.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// See the module.
 pub enum Crew {
     /// A peer of the volunteer's network.
@@ -61,11 +86,11 @@ pub enum Crew {
 
 impl Crew {
     /// Starts a peer, and takes part in the crawl of the settings if they name seeds.
-    /// It fetches nothing yet if it `is_paused`.
+    /// It fetches nothing if the volunteer or the conditions are against it.
     pub fn peer(
         settings: Settings,
         data: Option<&DataDirectory>,
-        is_paused: bool,
+        say: &Say,
     ) -> Result<Self, String> {
         let limits = Limits::new(&settings.limits);
         let mut secret = [0; 32];
@@ -112,11 +137,10 @@ impl Crew {
             receipts: data.map(DataDirectory::receipts),
             limits,
         };
-        let engine = Engine::start(surroundings).map_err(|why| why.to_string())?;
+        let engine = Engine::start_held(surroundings).map_err(|why| why.to_string())?;
         engine.activity().watch(true);
-        if is_paused {
-            engine.pause();
-        }
+        say.tell(&engine);
+        engine.let_go();
         if !definition.seeds.is_empty() {
             engine.begin(definition).map_err(|why| why.to_string())?;
         }
@@ -153,6 +177,11 @@ impl Crew {
             Self::Peer { engine, .. } => slice::from_ref(engine),
             Self::Demo { fleet, .. } => fleet.engines(),
         }
+    }
+
+    /// Whether this is a demo.
+    pub fn is_demo(&self) -> bool {
+        matches!(self, Self::Demo { .. })
     }
 
     /// The engine that the window shows.

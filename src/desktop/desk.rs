@@ -18,16 +18,18 @@ use peercrawl_ui::model::{
 use peercrawl_ui::{Command, Model};
 
 use super::config_file::ConfigFile;
-use super::crew::{Crew, DemoSpec};
+use super::crew::{Crew, DemoSpec, Say};
 use super::history::History;
 use super::join_file::JoinFile;
 use super::keepsake::Keepsake;
 use super::link::Order;
 use super::log::EventLog;
 use super::picture::Picture;
+use super::reach::Reach;
 use super::settings;
 use super::stage::{Facts, Stage, Wish};
 use super::tasks;
+use super::totals::Sums;
 use super::tray::{self, TrayIcon};
 use crate::clock::Clock;
 use crate::conditions::local_time::utc_offset_minutes;
@@ -93,12 +95,22 @@ pub struct State {
     pub history: History,
     /// What is remembered.
     pub kept: Keepsake,
+    /// The past and the sums of a demo, which are not.
+    pub demo_past: (History, Sums),
+    /// The blocked sites as they were before a demo.
+    pub blocked_before: Option<Vec<String>>,
+    /// Whether the first page's limits were answered, and its join file waits.
+    pub is_first_page_answered: bool,
     /// The engine, and how far it is.
     pub engine: EngineStage,
     /// Whether it is to start again once it has ended.
     pub starts_again: bool,
     /// What needs the volunteer.
     pub trouble: Option<String>,
+    /// Whether anybody can be reached.
+    pub reach: Reach,
+    /// Whether there was an engine since the program started.
+    pub has_run: bool,
     /// The first page.
     pub first_run: Option<FirstRun>,
     /// A join file that waits for an answer, and what it would do.
@@ -207,6 +219,7 @@ impl Desk {
                 Err(why) => tracing::warn!("{}: {why}", data.quota().display()),
             }
         }
+        self.show_past();
         if self.demo.is_some() {
             self.state.kept.wish = Wish::Crawl;
             self.start();
@@ -311,20 +324,28 @@ impl Desk {
     /// Starts an engine, in a thread of its own.
     pub fn start(&mut self) {
         self.state.trouble = None;
+        let is_demo = self.demo.is_some();
+        let crew = self.state.engine.crew();
+        if crew.is_some_and(|crew| crew.is_demo() != is_demo) {
+            return self.start_again();
+        }
         match self.state.engine {
             EngineStage::Absent => {}
             // It starts anew when it has ended.
             EngineStage::Ending(_) => return self.state.starts_again = true,
             _ => return,
         }
-        self.state.kept.sums.begin();
+        self.sums_mut().begin();
         self.state.told = None;
         self.state.is_demo_told = false;
         let (config, data, demo) = (self.config.clone(), self.data.clone(), self.demo.clone());
-        let is_paused = self.state.kept.wish != Wish::Crawl;
+        let say = Say {
+            is_wanted: self.state.kept.wish == Wish::Crawl,
+            lookout: self.watcher.as_ref().map(Watcher::lookout),
+        };
         let work = move || match demo {
             Some(spec) => Crew::demo(&spec, config),
-            None => Crew::peer(config, data.as_deref(), is_paused),
+            None => Crew::peer(config, data.as_deref(), &say),
         };
         match thread::Builder::new().name("starting".into()).spawn(work) {
             Ok(thread) => self.state.engine = EngineStage::Starting(thread),
@@ -363,6 +384,7 @@ impl Desk {
             self.state.second = Some(now);
             self.count();
             self.sample();
+            self.look_out();
         }
         if self.state.kept_at.is_none_or(|at| now >= at + KEEP_PERIOD) {
             let is_first = self.state.kept_at.is_none();
@@ -418,6 +440,15 @@ impl Desk {
 
     fn welcome(&mut self, crew: Crew) -> EngineStage {
         self.state.picture.begin();
+        self.state.reach = Reach::default();
+        self.state.has_run = true;
+        if crew.is_demo() != self.demo.is_some() {
+            // It was left before it had begun.
+            self.state.starts_again = self.state.kept.wish != Wish::Stopped;
+            self.state.engine = EngineStage::Present(crew);
+            self.end();
+            return std::mem::take(&mut self.state.engine);
+        }
         if let Some(text) = crew.demo_introduction() {
             self.say(text);
         }
@@ -464,34 +495,37 @@ impl Desk {
 
     /// What keeps it from running, besides the volunteer.
     fn hold(&self) -> Option<PauseReason> {
-        match self.engine()?.run_state().why? {
-            WhyStopped::QuotaUsed { until_ms } => Some(PauseReason::QuotaUsed { until_ms }),
-            WhyStopped::Conditions(reason) => Some(match reason {
+        let engine = self.engine()?;
+        let full = engine.ledger().is_archive_full();
+        match engine.run_state().why {
+            None => full.then_some(PauseReason::ArchiveFull),
+            Some(WhyStopped::QuotaUsed { until_ms }) => Some(PauseReason::QuotaUsed { until_ms }),
+            Some(WhyStopped::Conditions(reason)) => Some(match reason {
                 Reason::Metered => PauseReason::Metered,
                 Reason::Schedule { until_ms } => PauseReason::Schedule { until_ms },
                 Reason::OnBattery => PauseReason::OnBattery,
                 Reason::InUse => PauseReason::InUse,
                 Reason::Busy => PauseReason::ComputerBusy,
             }),
-            WhyStopped::Finish | WhyStopped::Volunteer => None,
+            Some(WhyStopped::Finish | WhyStopped::Volunteer) => None,
         }
     }
 
     fn facts(&self) -> Facts {
-        let (engine, all) = (self.engine(), self.engines());
+        let all = self.engines();
+        let now_ms = self.now_ms();
         Facts {
-            now_ms: self.now_ms(),
+            now_ms,
             wish: self.state.kept.wish,
             stage: self.state.engine.stage(),
             hold: self.hold(),
-            trouble: self.state.trouble.clone().or_else(|| {
-                let snapshot = engine?.snapshot();
-                snapshot.trouble.clone()
-            }),
+            trouble: self.trouble(),
             fetching: all.iter().map(Engine::fetching).sum(),
             outstanding: all.iter().map(Engine::outstanding).sum(),
             next_ms: all.iter().filter_map(Engine::next_fetch_ms).min(),
             idle_ms: self.state.picture.idle_ms(),
+            silent_ms: self.state.reach.silent_ms(now_ms),
+            all_fail: self.state.reach.all_fail,
         }
     }
 
@@ -517,7 +551,7 @@ impl Desk {
                     tracing::error!("{words}");
                     tasks::notify(&words);
                 }
-                RunState::Paused(PauseReason::QuotaUsed { .. }) => {
+                RunState::Paused(PauseReason::QuotaUsed { .. } | PauseReason::ArchiveFull) => {
                     tracing::info!("{words}");
                     tasks::notify(&words);
                 }
@@ -556,22 +590,26 @@ impl Desk {
         let now_ms = self.now_ms();
         let quota = self.engine().map(|engine| engine.limits().quota(now_ms));
         if let Some(count) = Picture::count_of(self.engines()) {
-            self.state.quota = quota.unwrap_or_default();
+            // What a demo moves stays on this computer, and is no part of the account.
+            if !self.is_demo() || self.data.is_none() {
+                self.state.quota = quota.unwrap_or_default();
+            }
             let offset = utc_offset_minutes(now_ms);
-            self.state.kept.sums.count(count, now_ms, offset);
+            self.sums_mut().count(count, now_ms, offset);
         }
     }
 
     fn sample(&mut self) {
         let now_ms = self.now_ms();
         let sample = self.state.picture.sample(now_ms);
-        self.state.history.add(sample);
-        self.state.picture.graphs = Arc::new(self.state.history.graphs());
+        self.history_mut().add(sample);
+        self.show_past();
     }
 
-    /// Writes what is remembered from run to run.
+    /// Writes what is remembered from run to run; of a demo, nothing is.
     pub fn keep(&mut self) {
-        if let Some(data) = &self.data
+        if !self.is_demo()
+            && let Some(data) = &self.data
             && let Err(why) = self.state.kept.write(data.path(), &self.state.history)
         {
             tracing::warn!("what the window remembers could not be written: {why}");

@@ -32,6 +32,17 @@ pub enum Order {
     Found(String, Found),
     /// The archive was looked through.
     Archive(Vec<ArchiveFile>),
+    /// Files of the archive are nobody's any more, and are to be moved.
+    MoveFiles {
+        /// Where they are.
+        from: PathBuf,
+        /// Where they go.
+        to: PathBuf,
+        /// Their names, without endings.
+        names: Vec<String>,
+    },
+    /// Files of the archive were moved or deleted, or that went wrong.
+    ArchiveChanged(Result<String, String>),
     /// There is an icon in the tray.
     Tray(TrayIcon),
     /// Something that takes a while is done, or went wrong.

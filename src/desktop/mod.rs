@@ -11,7 +11,8 @@
 //!
 //! - `link`: what is between the two
 //! - `desk`, `commands`: the thread, and what the user wants from it
-//! - `crew`: the engine of a peer, or of the demo; `stage`: what it does and why
+//! - `crew`: the engine of a peer, or of the demo; `stage`: what it does and why; `reach`:
+//!   whether anybody can be reached; `demo`: what a demo may do
 //! - `picture`, `network_view`, `archive_view`: the model and its tables
 //! - `settings`, `config_file`: the volunteer's settings, and the file that they are in
 //! - `join_file`, `addresses`: what friends send and people type, checked
@@ -26,6 +27,7 @@ mod autostart;
 mod commands;
 mod config_file;
 mod crew;
+mod demo;
 mod desk;
 mod doorbell;
 mod history;
@@ -36,6 +38,7 @@ mod log;
 mod moving;
 mod network_view;
 mod picture;
+mod reach;
 mod settings;
 mod stage;
 mod tasks;

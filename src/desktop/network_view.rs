@@ -13,10 +13,16 @@ use crate::engine::{Engine, version_of};
 const MOST_NODES: usize = 300;
 
 /// The picture.
-pub fn network(engine: Option<&Engine>, overlay: OverlayKind, looks_nearby: bool) -> Network {
+pub fn network(
+    engine: Option<&Engine>,
+    overlay: OverlayKind,
+    called: &[String],
+    looks_nearby: bool,
+) -> Network {
     let Some(engine) = engine else {
         return Network {
             overlay,
+            called: called.to_vec(),
             looks_on_local_network: looks_nearby,
             ..Network::default()
         };
@@ -40,6 +46,7 @@ pub fn network(engine: Option<&Engine>, overlay: OverlayKind, looks_nearby: bool
         overlay,
         my_share: shares(engine).get(&me).copied().unwrap_or(0.0),
         my_addresses: outside_first(engine.overlay().listening()),
+        called: called.to_vec(),
         looks_on_local_network: looks_nearby,
         links: links(&ids, me, &engine.overlay().contacts()),
         nodes: nodes.collect(),

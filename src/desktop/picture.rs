@@ -167,6 +167,8 @@ impl Picture {
         }
         match (desk.view.screen, desk.engine) {
             (Screen::Activity, Some(engine)) => self.activity(engine, desk.view),
+            // What was under way has ended with the engine.
+            (Screen::Activity, None) => self.fetching = Arc::default(),
             (Screen::Queues, Some(engine)) if is_due => {
                 self.hosts = Arc::new(hosts(engine, &desk.view.hosts, desk.blocked));
                 self.made = Some(now);
@@ -174,7 +176,8 @@ impl Picture {
             (Screen::Queues, None) => self.hosts = Arc::default(),
             (Screen::Network, engine) if is_due => {
                 let looks = desk.looks_on_local_network;
-                self.network = Arc::new(network_view::network(engine, desk.overlay, looks));
+                let (overlay, called) = (desk.overlay, desk.called);
+                self.network = Arc::new(network_view::network(engine, overlay, called, looks));
                 self.peers = Arc::new(network_view::peers(engine, &desk.view.peers));
                 self.made = Some(now);
             }
@@ -192,7 +195,6 @@ impl Picture {
             .map(|one| Fetching {
                 url: one.url,
                 since_ms: one.since_ms,
-                bytes: 0,
             })
             .collect();
         if *self.fetching != fetching {
@@ -237,6 +239,7 @@ struct Tables<'a> {
     view: &'a ViewRequest,
     log: &'a super::log::EventLog,
     blocked: &'a [String],
+    called: &'a [String],
     overlay: model::OverlayKind,
     looks_on_local_network: bool,
 }
@@ -251,6 +254,7 @@ impl Desk {
             view: &self.state.view,
             log: &self.log,
             blocked: &self.config.crawl.blocked_sites,
+            called: &self.config.overlay.bootstrap,
             overlay: self.shown.overlay,
             looks_on_local_network: self.config.overlay.mdns && self.demo.is_none(),
         });
@@ -264,11 +268,15 @@ impl Desk {
             now_ms,
             utc_offset_minutes: utc_offset_minutes(now_ms),
             first_run: self.state.first_run.clone(),
+            demo: self.demo.as_ref().map(|_| model::Demo {
+                can_leave: self.data.is_some(),
+            }),
+            has_run: self.state.has_run || self.sums().totals() != model::Totals::default(),
             state,
             warnings: self.warnings().to_vec(),
             rates: picture.rates,
             graphs: picture.graphs.clone(),
-            totals: self.state.kept.sums.totals(),
+            totals: self.sums().totals(),
             quota: self.quota(),
             memory: model::Memory {
                 used_bytes: resident_bytes(),
@@ -398,5 +406,34 @@ fn host_row(row: SiteRow, blocked: &[String]) -> HostRow {
         fetched: row.fetched,
         errors: row.errors,
         dropped: row.dropped,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_an_engine_nothing_is_being_fetched() {
+        let mut picture = Picture {
+            fetching: Arc::new(vec![Fetching {
+                url: "http://a.example/".into(),
+                since_ms: 1,
+            }]),
+            ..Picture::default()
+        };
+        picture.tables(&Tables {
+            engine: None,
+            view: &ViewRequest {
+                screen: Screen::Activity,
+                ..ViewRequest::default()
+            },
+            log: &super::super::log::EventLog::default(),
+            blocked: &[],
+            called: &[],
+            overlay: model::OverlayKind::default(),
+            looks_on_local_network: false,
+        });
+        assert!(picture.fetching.is_empty());
     }
 }

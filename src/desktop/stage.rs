@@ -54,10 +54,16 @@ pub struct Facts {
     pub next_ms: Option<u64>,
     /// How long no page has come.
     pub idle_ms: u64,
+    /// How long not a byte has come, from anybody.
+    pub silent_ms: u64,
+    /// Whether no host that was tried can be reached.
+    pub all_fail: bool,
 }
 
 /// Nothing for so long is worth a word; less is the usual pause between two pages.
-const WORTH_SAYING_MS: u64 = 5_000;
+pub const WORTH_SAYING_MS: u64 = 5_000;
+/// A computer to which nobody says anything for so long has no connection.
+const OFFLINE_MS: u64 = 60_000;
 
 impl Facts {
     /// What it does, and why.
@@ -88,6 +94,9 @@ impl Facts {
             (_, Some(reason), _) => RunState::Paused(reason),
             (_, None, Some(trouble)) => RunState::NeedsYou(trouble.clone()),
             _ if self.idle_ms < WORTH_SAYING_MS => RunState::Crawling,
+            _ if self.all_fail && self.silent_ms >= OFFLINE_MS => {
+                RunState::Waiting(WaitReason::Offline)
+            }
             _ if self.fetching > 0 => RunState::Crawling,
             _ => match self.next_ms {
                 Some(until_ms) if until_ms > self.now_ms => {
@@ -115,6 +124,8 @@ mod tests {
             outstanding: 100,
             next_ms: Some(1_000_000),
             idle_ms: 0,
+            silent_ms: 0,
+            all_fail: false,
         }
     }
 
@@ -160,6 +171,28 @@ mod tests {
         assert_eq!(quiet(9_000, None, 0), nothing);
         // Names are being looked up, or receipts are awaited.
         assert_eq!(quiet(9_000, None, 9), RunState::Crawling);
+    }
+
+    #[test]
+    fn silence_of_everybody_is_a_missing_connection() {
+        let silent = Facts {
+            idle_ms: 70_000,
+            silent_ms: 60_000,
+            all_fail: true,
+            ..facts()
+        };
+        let offline = RunState::Waiting(WaitReason::Offline);
+        assert_eq!(silent.state(), offline, "even while it tries");
+        let peers_talk = Facts {
+            silent_ms: 900,
+            ..silent.clone()
+        };
+        assert_eq!(peers_talk.state(), RunState::Crawling);
+        let nothing_tried = Facts {
+            all_fail: false,
+            ..silent
+        };
+        assert_eq!(nothing_tried.state(), RunState::Crawling);
     }
 
     #[test]

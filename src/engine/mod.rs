@@ -156,6 +156,17 @@ impl Engine {
         wiring::start(surroundings)
     }
 
+    /// The same, but it fetches nothing until [`let_go`](Self::let_go): whoever starts it
+    /// tells it first who wants what.
+    pub fn start_held(surroundings: Surroundings) -> Result<Self, StartError> {
+        wiring::start_held(surroundings)
+    }
+
+    /// Ends what [`start_held`](Self::start_held) began, unless there is a reason to pause.
+    pub fn let_go(&self) {
+        self.pausing.let_go();
+    }
+
     /// Takes part in a crawl: its seeds are routed to where they belong.
     pub fn begin(&self, definition: CrawlDefinition) -> Result<CrawlId, CrawlError> {
         let id = definition.id();

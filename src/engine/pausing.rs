@@ -317,6 +317,14 @@ impl Pausing {
         self.change(|mind| mind.verdict = verdict);
     }
 
+    /// Fetches, unless there is a reason not to.
+    pub fn let_go(&self) {
+        let mind = self.mind.lock();
+        if mind.course.standing == Standing::Running {
+            self.set_paused(false);
+        }
+    }
+
     /// Goes on; to be called a few times a second.
     pub fn tick(&self) {
         self.change(|_| {});

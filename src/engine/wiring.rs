@@ -48,6 +48,15 @@ const INTAKES: usize = 2;
 
 /// Builds the blocks, from the back of the pipeline to its front, and starts them.
 pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
+    start_or_hold(surroundings, false)
+}
+
+/// The same, with a hand on what would be fetched.
+pub fn start_held(surroundings: Surroundings) -> Result<Engine, StartError> {
+    start_or_hold(surroundings, true)
+}
+
+fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, StartError> {
     let Surroundings {
         settings,
         overlay,
@@ -92,6 +101,8 @@ pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
         limits.gate.clone(),
         ledger.clone(),
     ));
+    jobs.set_paused(is_held);
+    resolve.set_paused(is_held);
     let blocklist = Arc::new(BlockList::new(&settings.crawl, clock.now_ms()));
     let preprocessor = Preprocessor::new(
         &settings,

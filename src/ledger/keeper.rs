@@ -27,6 +27,8 @@ const RETRY: Duration = Duration::from_millis(500);
 /// Records that wait to be appended at most, and their bytes.
 const MOST_RECORDS: usize = 4_096;
 const MOST_RECORD_BYTES: usize = 8 << 20;
+/// Errands that wait for the archive's writer at most.
+const MOST_ERRANDS: usize = 16;
 
 /// Why a data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -131,6 +133,8 @@ impl Ledger {
                 is_closed: false.into(),
                 trouble: Mutex::default(),
                 new_limit: Mutex::default(),
+                errands: Mutex::default(),
+                is_archive_full: false.into(),
                 archive_bytes: kept.writer.as_ref().map_or(0, Writer::used_bytes).into(),
             }),
         };
@@ -154,6 +158,26 @@ impl Ledger {
         if let Some(kept) = &self.kept {
             *kept.new_limit.lock() = Some(limit);
         }
+    }
+
+    /// Whether the crawl pauses because the archive has reached its limit.
+    pub fn is_archive_full(&self) -> bool {
+        let kept = self.kept.as_ref();
+        kept.is_some_and(|kept| kept.is_archive_full.load(SeqCst))
+    }
+
+    /// Has the archive's one writer do something, soon and on its own thread: nobody else
+    /// may touch its files. False if there is no archive, or too much waits already.
+    pub fn with_archive(&self, errand: impl FnOnce(&mut Writer) + Send + 'static) -> bool {
+        let Some(kept) = self.kept.as_ref().filter(|kept| kept.records.is_some()) else {
+            return false;
+        };
+        let mut errands = kept.errands.lock();
+        if errands.len() == MOST_ERRANDS {
+            return false;
+        }
+        errands.push(Box::new(errand));
+        true
     }
 
     /// Bytes of disk that the archive takes.
@@ -233,7 +257,7 @@ impl Keeper {
 
     /// Writes everything that has happened up to now. False if the engine stops first.
     fn write(&mut self) -> bool {
-        self.take_new_limit();
+        self.take_wishes();
         let Some(kept) = &self.ledger.kept else {
             return true;
         };
@@ -303,9 +327,9 @@ impl Keeper {
                     if !is_stalled {
                         tracing::warn!("the crawl pauses: {error}");
                         is_stalled = true;
-                        self.set_stalled(Some(error.to_string()));
+                        self.set_stalled(Some(&error));
                     }
-                    self.take_new_limit();
+                    self.take_wishes();
                 }
             }
             if self.stop.recv_timeout(RETRY) != Err(RecvTimeoutError::Timeout) {
@@ -319,19 +343,34 @@ impl Keeper {
         is_done
     }
 
-    fn take_new_limit(&mut self) {
-        if let (Some(kept), Some(writer)) = (&self.ledger.kept, &mut self.hands.writer)
-            && let Some(limit) = kept.new_limit.lock().take()
-        {
+    /// Follows another limit, and does what the archive's writer was asked to do.
+    fn take_wishes(&mut self) {
+        let (Some(kept), Some(writer)) = (&self.ledger.kept, &mut self.hands.writer) else {
+            return;
+        };
+        if let Some(limit) = kept.new_limit.lock().take() {
             writer.set_limit(limit);
+        }
+        let errands = std::mem::take(&mut *kept.errands.lock());
+        if !errands.is_empty() {
+            errands.into_iter().for_each(|errand| errand(writer));
+            kept.archive_bytes.store(writer.used_bytes(), SeqCst);
         }
     }
 
-    fn set_stalled(&self, trouble: Option<String>) {
+    fn set_stalled(&self, trouble: Option<&KeepError>) {
+        let is_full = |error: &KeepError| {
+            matches!(error, KeepError::Archive(ArchiveError::LimitReached { .. }))
+        };
         self.jobs.set_stalled(trouble.is_some());
         if let Some(kept) = &self.ledger.kept {
             kept.is_stalled.store(trouble.is_some(), SeqCst);
-            *kept.trouble.lock() = trouble;
+            kept.is_archive_full
+                .store(trouble.is_some_and(is_full), SeqCst);
+            *kept.trouble.lock() = trouble.map(ToString::to_string);
+            if let Some(writer) = &self.hands.writer {
+                kept.archive_bytes.store(writer.used_bytes(), SeqCst);
+            }
         }
     }
 }

@@ -37,7 +37,7 @@ use resume::Left;
 pub use resume::{Resumed, resume};
 use settling::Recent;
 
-use crate::archive::{DiskLimit, Prepared};
+use crate::archive::{DiskLimit, Prepared, Writer};
 use crate::crawl::{CrawlDefinition, CrawlId};
 use crate::crawl_jobs::{CrawlJob, SiteHead};
 use crate::distribution::Key;
@@ -116,6 +116,9 @@ struct Pending {
     changed: Vec<CrawlId>,
 }
 
+/// What the one who writes the archive is to do besides.
+type Errand = Box<dyn FnOnce(&mut Writer) + Send>;
+
 /// What is told once a batch is written.
 type Letter = Box<dyn FnOnce() + Send>;
 
@@ -142,6 +145,10 @@ struct KeptLedger {
     trouble: Mutex<Option<String>>,
     /// A limit that the archive's writer does not know yet.
     new_limit: Mutex<Option<DiskLimit>>,
+    /// Errands that wait for the archive's writer.
+    errands: Mutex<Vec<Errand>>,
+    /// Whether nothing can be written because the archive has reached its limit.
+    is_archive_full: AtomicBool,
     archive_bytes: AtomicU64,
 }
 

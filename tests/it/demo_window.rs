@@ -1,11 +1,11 @@
 //! The demo behind the window: what its user wants concerns all of its peers.
 
-use peercrawl::desktop::DemoSpec;
-use peercrawl_ui::command::Screen;
-use peercrawl_ui::model::{RunState, Setting};
+use peercrawl::desktop::{DemoSpec, knock};
+use peercrawl_ui::command::{Begin, Screen};
+use peercrawl_ui::model::{Demo, RunState, Setting, Totals};
 use peercrawl_ui::{Command, Model};
 
-use crate::desktop::App;
+use crate::desktop::{App, Site, read_config};
 
 /// A demo of three peers, which may fetch so much a second.
 fn demo(pages: u32, download_kib: u32) -> App {
@@ -88,5 +88,65 @@ fn a_pause_and_a_limit_hold_for_all_peers_of_a_demo_together() {
 
     app.send(Command::Change(Setting::DownloadKibPerS(0)));
     app.wait("the end", is_complete);
+    app.quit();
+}
+
+#[test]
+fn a_demo_is_closed_in_and_leaves_nothing_behind() {
+    let site = Site::start();
+    let mut app = App::open(|_| {});
+    app.wait("the first page", |model| model.first_run.is_some());
+    app.send(Command::Begin {
+        settings: vec![Setting::DownloadKibPerS(0)],
+        with: Begin::Demo,
+    });
+    let model = app.wait("the demo", |model| model.totals.ever.pages > 20);
+    assert_eq!(model.demo, Some(Demo { can_leave: true }));
+    let seeds = model.crawl.seeds.clone();
+    let join_file = app.folder.path().join("friends.peercrawl");
+    let text = format!(
+        "[overlay]\nnetwork = 'x'\n[crawl]\nseeds = ['{}']\n",
+        site.url
+    );
+    std::fs::write(&join_file, text).unwrap();
+    let mut said = model.notices.len();
+    for command in [
+        Command::AddSeeds(vec![site.url.clone()]),
+        Command::RemoveSeeds(seeds.clone()),
+        Command::AddPeer("/ip4/127.0.0.1/tcp/1".into()),
+        Command::Change(Setting::MaxDepth(3)),
+        Command::ReadJoinFile(join_file.clone()),
+        Command::MakeJoinFile(app.folder.path().join("mine.peercrawl")),
+    ] {
+        app.send(command);
+        said += 1;
+        let model = app.wait("refused", |model| model.notices.len() >= said);
+        let last = model.notices.last().unwrap();
+        assert!(last.failed && last.text.contains("demo"), "{last:?}");
+        said = model.notices.len();
+    }
+    // A second start hands the file over: the same.
+    knock(&app.folder.path().join("data"), Some(&join_file)).unwrap();
+    app.wait("refused", |model| model.notices.len() > said);
+    app.send(Command::BlockSite("a.demo".into()));
+    let model = app.wait("blocked", |model| model.crawl.blocked_sites == ["a.demo"]);
+    assert!(model.crawl.offer.is_none() && model.crawl.seeds == seeds);
+    assert!(model.archive.folder.is_empty());
+    app.send(Command::LeaveDemo);
+    let model = app.wait("back on the first page", |model| {
+        model.first_run.is_some() && model.state == RunState::Stopped
+    });
+    assert_eq!((model.demo, model.totals), (None, Totals::default()));
+    assert!(model.graphs.seconds.iter().all(|at| at.pages_per_s == 0.0));
+    assert!(model.crawl.blocked_sites.is_empty() && model.crawl.seeds.is_empty());
+    assert_eq!(site.requests(), 0);
+    let config = app.config();
+    let folder = app.quit();
+    let written = read_config(&config);
+    assert!(written.crawl.seeds.is_empty() && written.overlay.bootstrap.is_empty());
+    assert!(written.crawl.blocked_sites.is_empty() && !written.desktop.first_run_done);
+    let mut app = App::open_in(folder, |_| {});
+    let model = app.wait("a model", |model| model.first_run.is_some());
+    assert_eq!(model.totals, Totals::default());
     app.quit();
 }

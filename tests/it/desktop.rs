@@ -10,6 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
+use peercrawl::archive::Reader;
+use peercrawl::conditions::Sources;
 use peercrawl::config::{Layers, Settings};
 use peercrawl::data_directory::DataDirectory;
 use peercrawl::desktop::{Desktop, EventLog, Link, Opening, knock};
@@ -24,7 +26,7 @@ use crate::crew::{settings, wait_until};
 
 /// An app on a folder of its own.
 pub struct App {
-    folder: TempDir,
+    pub folder: TempDir,
     desktop: Option<Desktop>,
     link: Link,
 }
@@ -34,7 +36,7 @@ impl App {
         Self::open_in(TempDir::new().unwrap(), change)
     }
 
-    fn open_in(folder: TempDir, change: impl FnOnce(&mut Opening)) -> Self {
+    pub fn open_in(folder: TempDir, change: impl FnOnce(&mut Opening)) -> Self {
         let mut settings = Settings { ..settings() };
         settings.overlay.listen = vec!["/ip4/127.0.0.1/tcp/0".into()];
         settings.overlay.mdns = false;
@@ -79,7 +81,7 @@ impl App {
         self.link.latest()
     }
 
-    fn config(&self) -> PathBuf {
+    pub fn config(&self) -> PathBuf {
         self.folder.path().join("config.toml")
     }
 
@@ -90,13 +92,13 @@ impl App {
 }
 
 /// A web site with a chain of pages, which counts its requests.
-struct Site {
-    url: String,
+pub struct Site {
+    pub url: String,
     requests: Arc<AtomicUsize>,
 }
 
 impl Site {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
         let url = format!("http://127.0.0.1:{port}/");
@@ -111,7 +113,7 @@ impl Site {
         Self { url, requests }
     }
 
-    fn requests(&self) -> usize {
+    pub fn requests(&self) -> usize {
         self.requests.load(SeqCst)
     }
 }
@@ -149,7 +151,7 @@ fn serve(caller: TcpStream, port: u16, count: &AtomicUsize) -> Option<()> {
     }
 }
 
-fn read_config(path: &Path) -> Settings {
+pub fn read_config(path: &Path) -> Settings {
     let layers = Layers {
         config: Some(path.to_owned()),
         ..Layers::default()
@@ -216,6 +218,79 @@ fn start_with_nothing_to_crawl_asks_where_to_begin() {
         model.problem(Field::FirstSite).is_some()
     });
     assert!(model.first_run.is_some(), "it stays until it is answered");
+    app.quit();
+}
+
+#[test]
+fn a_site_that_would_never_be_visited_is_refused_when_it_is_typed() {
+    let mut app = App::open(|opening| {
+        opening.settings.network.allow_private = false;
+        opening.settings.desktop.first_run_done = true;
+    });
+    app.send(Command::Begin {
+        settings: Vec::new(),
+        with: Begin::Site("http://192.168.1.1/".into()),
+    });
+    let model = app.wait("a problem", |model| {
+        model.problem(Field::FirstSite).is_some()
+    });
+    let why = model.problem(Field::FirstSite).unwrap();
+    assert!(why.contains("private network"), "{why}");
+    let typed = "http://10.0.0.1/\nhttp://example.org:22/\n";
+    app.send(Command::CheckSeeds(typed.into()));
+    let model = app.wait("checked", |model| model.crawl.check.text == typed);
+    let lines = &model.crawl.check.lines;
+    assert!(lines.len() == 2 && lines.iter().all(|line| line.problem.is_some()));
+    assert_eq!(model.state, RunState::Stopped);
+    app.quit();
+}
+
+#[test]
+fn a_site_that_cannot_be_reached_is_told_of_and_start_says_that_it_keeps_trying() {
+    // Nobody listens there any more.
+    let nobody = TcpListener::bind((Ipv4Addr::new(127, 0, 0, 2), 0)).unwrap();
+    let port = nobody.local_addr().unwrap().port();
+    drop(nobody);
+    let mut app = App::open(|opening| {
+        opening.settings.crawl.seeds = vec![format!("http://127.0.0.2:{port}/")];
+        opening.settings.desktop.first_run_done = true;
+    });
+    app.send(Command::Start);
+    let model = app.wait("it needs the volunteer", |model| {
+        matches!(model.state, RunState::NeedsYou(_))
+    });
+    let RunState::NeedsYou(text) = &model.state else {
+        unreachable!()
+    };
+    assert!(text.contains("they do not answer"), "{text}");
+    let said = model.notices.len();
+    app.send(Command::Start);
+    let model = app.wait("a word", |model| model.notices.len() > said);
+    let last = model.notices.last().unwrap();
+    assert!(last.text.contains("It keeps trying"), "{last:?}");
+    let site = Site::start();
+    app.send(Command::AddSeeds(vec![site.url.clone()]));
+    app.wait("another one is crawled", |model| {
+        model.state == RunState::Crawling && model.totals.ever.pages > 0
+    });
+    app.quit();
+}
+
+#[test]
+fn a_peers_address_is_called_once_it_is_one() {
+    let mut app = App::open(|opening| opening.settings.desktop.first_run_done = true);
+    app.show(Screen::Network);
+    app.send(Command::AddPeer("example.org:80".into()));
+    let model = app.wait("a problem", |model| {
+        model.problem(Field::PeerAddress).is_some()
+    });
+    assert!(model.notices.is_empty() && model.network.called.is_empty());
+    let address = "/ip4/127.0.0.1/tcp/9";
+    app.send(Command::AddPeer(address.into()));
+    let model = app.wait("on the list", |model| model.network.called == [address]);
+    assert!(model.problem(Field::PeerAddress).is_none());
+    let notice = model.notices.last().unwrap();
+    assert!(notice.text.contains("when the crawl starts"), "{notice:?}");
     app.quit();
 }
 
@@ -343,6 +418,19 @@ fn a_join_file_is_shown_before_it_is_followed() {
     let model = app.wait("the offer again", |model| model.crawl.offer.is_some());
     assert_eq!(model.raise_window, 1);
     app.send(Command::AcceptJoin);
+    // What it takes is seen and answered first.
+    let model = app.wait("the first page", |model| model.crawl.offer.is_none());
+    let first = model.first_run.as_ref().unwrap();
+    assert!(first.has_crawl);
+    assert_eq!(
+        model.settings.download_kib_per_s, 256,
+        "limits are proposed"
+    );
+    assert_eq!((&model.state, site.requests()), (&RunState::Stopped, 0));
+    app.send(Command::Begin {
+        settings: vec![Setting::UploadKibPerS(77)],
+        with: Begin::AsConfigured,
+    });
     app.wait("pages", |model| model.totals.ever.pages > 0);
     let made = app.folder.path().join("mine.peercrawl");
     app.send(Command::MakeJoinFile(made.clone()));
@@ -351,6 +439,8 @@ fn a_join_file_is_shown_before_it_is_followed() {
     let _folder = app.quit();
     let written = read_config(&config);
     assert_eq!(written.overlay.network, "friends");
+    let limits = (written.limits.download_kib, written.limits.upload_kib);
+    assert_eq!(limits, (256, 77));
     assert_eq!(written.crawl.seeds, [site.url]);
     let passed_on = std::fs::read_to_string(&made).unwrap();
     assert!(passed_on.contains("network = \"friends\""), "{passed_on}");
@@ -419,4 +509,106 @@ fn a_blocked_site_is_left_alone_at_once() {
     let config = app.config();
     let _folder = app.quit();
     assert!(read_config(&config).crawl.blocked_sites.is_empty());
+}
+
+#[test]
+fn a_full_archive_says_so_and_every_way_out_leads_out() {
+    // A file has room for many more pages than wait to be written.
+    const LIMIT: u64 = 160_000;
+    let site = Site::start();
+    let seeds = vec![site.url.clone()];
+    let mut app = App::open(|opening| {
+        opening.settings.crawl.seeds = seeds;
+        opening.settings.crawl.max_depth = 10_000;
+        opening.settings.politeness.private_delay_ms = 5;
+        opening.settings.archive.limit_bytes = LIMIT;
+        opening.settings.archive.file_bytes = LIMIT / 4;
+        opening.settings.desktop.first_run_done = true;
+    });
+    app.show(Screen::Archive);
+    app.send(Command::Start);
+    let is_full = |model: &Model| {
+        model.state == RunState::Paused(PauseReason::ArchiveFull) && model.archive.full
+    };
+    let model = app.wait("full", is_full);
+    let archive = &model.archive;
+    assert_eq!(archive.limit_bytes, LIMIT);
+    assert!(archive.bytes > LIMIT * 9 / 10 && archive.bytes <= LIMIT);
+    let goes_on = |pages: u64| move |model: &Model| model.totals.ever.pages > pages;
+
+    let model = app.wait("its files", |model| model.archive_files.total > 2);
+    let oldest = model.archive_files.rows.last().unwrap().name.clone();
+    let folder = PathBuf::from(&model.archive.folder);
+    assert!(folder.join(&oldest).exists() && model.archive.oldest_bytes > 0);
+    app.send(Command::DropOldest);
+    app.wait("the oldest made room", goes_on(model.totals.ever.pages));
+    assert!(!folder.join(&oldest).exists());
+    let model = app.wait("full again", is_full);
+
+    let elsewhere = app.folder.path().join("elsewhere");
+    app.send(Command::MoveArchive(elsewhere.clone()));
+    let is_told = |model: &Model| {
+        let mut notices = model.notices.iter();
+        notices.any(|notice| notice.text.contains("moved to") && !notice.failed)
+    };
+    app.wait("moved", is_told);
+    app.wait("moving made room", goes_on(model.totals.ever.pages));
+    let moved = Reader::new(&elsewhere).verify().unwrap();
+    assert!(moved.problems.is_empty() && moved.pages > 10, "{moved:?}");
+    let model = app.wait("full once more", is_full);
+
+    app.send(Command::Change(Setting::DiskGb(1)));
+    let model = app.wait("a higher limit is room", goes_on(model.totals.ever.pages));
+    assert!(!model.archive.full && model.archive.bytes > LIMIT);
+    assert_eq!(model.archive.limit_bytes, 1_000_000_000);
+    let _folder = app.quit();
+    assert_eq!(Reader::new(&folder).verify().unwrap().problems, []);
+}
+
+#[test]
+fn outside_the_hours_of_the_schedule_nothing_is_fetched_from_the_start() {
+    let site = Site::start();
+    let seeds = vec![site.url.clone()];
+    let nowhere = TempDir::new().unwrap();
+    let sources = Sources {
+        power_supplies: nowhere.path().into(),
+        processor: nowhere.path().join("none"),
+        asks_desktop: false,
+    };
+    let never = |opening: &mut Opening| {
+        opening.settings.crawl.seeds = seeds.clone();
+        opening.settings.desktop.first_run_done = true;
+        opening.settings.crawl.max_depth = 10_000;
+        opening.settings.politeness.private_delay_ms = 100;
+        opening.settings.schedule.enabled = true;
+        for day in peercrawl_ui::model::WEEKDAYS {
+            let key = format!("schedule.{}=off", day.to_lowercase());
+            opening.settings.apply_flag(&key).unwrap();
+        }
+        opening.conditions = Some(sources.clone());
+    };
+    let mut app = App::open(never);
+    app.send(Command::Start);
+    let paused = RunState::Paused(PauseReason::Schedule { until_ms: None });
+    let model = app.wait("paused", |model| model.state == paused);
+    let later = model.now_ms + 2_000;
+    app.wait("some seconds", |model| model.now_ms > later);
+    assert_eq!(site.requests(), 0);
+    app.send(Command::Change(Setting::ScheduleOn(false)));
+    app.wait("it goes on", |model| model.totals.ever.pages > 1);
+    app.send(Command::Pause);
+    app.wait("paused", |model| matches!(model.state, RunState::Paused(_)));
+    app.wait("at rest, with more to do", |model| {
+        model.rates.pages_per_s == 0.0 && model.rates.waiting_urls > 0
+    });
+    let requests = site.requests();
+    // What waits from the last time is left alone too.
+    let folder = app.quit();
+    let mut app = App::open_in(folder, never);
+    app.send(Command::Start);
+    let model = app.wait("paused again", |model| model.state == paused);
+    let later = model.now_ms + 2_000;
+    app.wait("some seconds", |model| model.now_ms > later);
+    assert_eq!(site.requests(), requests);
+    app.quit();
 }

@@ -537,7 +537,7 @@ fn a_full_archive_pauses_the_crawl_until_there_is_room() {
     });
     wait_until("trouble", || engine.snapshot().trouble.is_some());
     let why = engine.snapshot().trouble.clone().unwrap();
-    assert!(why.contains("200000"), "{why}");
+    assert!(why.contains("of 200.0 kB"), "{why}");
     wait_until("quiet", || {
         let before = web.log().requests;
         std::thread::sleep(Duration::from_millis(100));

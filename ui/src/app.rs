@@ -117,6 +117,20 @@ pub struct App<B> {
     raised: u64,
     /// Whether it is to be out of sight from its first frame on.
     begins_hidden: bool,
+    /// What decided on the layout of the last frame.
+    laid_out: Option<Layout>,
+}
+
+/// What decides on the layout. Some things find their place in their second frame only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Layout {
+    screen: Screen,
+    asks_first: bool,
+    asks_to_join: bool,
+    is_demo: bool,
+    warnings: usize,
+    dialog: Option<Dialog>,
+    toasts: usize,
 }
 
 impl<B: Backend> App<B> {
@@ -139,6 +153,7 @@ impl<B: Backend> App<B> {
             fonts: None,
             closing: false,
             begins_hidden: false,
+            laid_out: None,
         }
     }
 
@@ -192,7 +207,7 @@ impl<B: Backend> App<B> {
             }
             OnClose::Ask => {
                 ctx.send_viewport_cmd(ViewportCommand::CancelClose);
-                self.dialog = Some(Dialog::Close { remember: false });
+                self.dialog = Some(Dialog::Close { remember: true });
             }
         }
     }
@@ -227,6 +242,23 @@ impl<B: Backend> App<B> {
         let paths = dropped.into_iter().filter_map(|file| file.path);
         for path in paths.filter(|path| path.extension().is_some_and(|end| end == "peercrawl")) {
             self.backend.send(Command::ReadJoinFile(path));
+        }
+    }
+
+    /// Has the window drawn once more if its layout is another one.
+    fn settle(&mut self, ctx: &Context) {
+        let layout = Layout {
+            screen: self.view.screen,
+            asks_first: self.model.first_run.is_some(),
+            asks_to_join: self.model.crawl.offer.is_some(),
+            is_demo: self.model.demo.is_some(),
+            warnings: self.model.warnings.len(),
+            dialog: self.dialog.clone(),
+            toasts: self.toasts.count(),
+        };
+        if self.laid_out.as_ref() != Some(&layout) {
+            self.laid_out = Some(layout);
+            ctx.request_repaint_after(Duration::from_millis(1));
         }
     }
 
@@ -293,6 +325,7 @@ impl<B: Backend> eframe::App for App<B> {
         for command in commands {
             self.backend.send(command);
         }
+        self.settle(&ctx);
         match outlook {
             Outlook::Stays => {}
             Outlook::Hides => self.hide(&ctx),

@@ -32,6 +32,8 @@ pub enum Command {
     },
     /// Complete what is under way, then leave the network.
     FinishAndStop,
+    /// End the demo, and go back to where it was begun.
+    LeaveDemo,
     /// Change a setting: at once, and in the config file.
     Change(Setting),
     /// What tables and graphs the window needs from now on.

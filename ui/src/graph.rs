@@ -130,7 +130,7 @@ pub fn graph_ui(ui: &mut Ui, graph: &Graph<'_>, graphs: &Graphs, span: Span, clo
         .show_background(false)
         .sense(Sense::hover())
         .grid_color(palette.edge)
-        .custom_x_axes(vec![time_axis(span, palette.weak)])
+        .custom_x_axes(vec![time_axis(span, width, palette.weak)])
         .custom_y_axes(vec![value_axis(graph.write, palette.weak)])
         .x_grid_spacer(move |input| marks(input, mark_secs))
         .y_grid_spacer(move |_| thirds(top))
@@ -153,14 +153,18 @@ pub fn graph_ui(ui: &mut Ui, graph: &Graph<'_>, graphs: &Graphs, span: Span, clo
                     .allow_hover(false),
             );
             let text = format!("limit {}", (graph.write)(limit));
+            let (anchor, away) = match is_above(limit, top, graph.height) {
+                true => (Align2::RIGHT_BOTTOM, top * 0.01),
+                false => (Align2::RIGHT_TOP, -top * 0.01),
+            };
             plot.text(
                 Text::new(
                     "limit",
-                    PlotPoint::new(end - secs * 0.01, limit + top * 0.01),
+                    PlotPoint::new(end - secs * 0.01, limit + away),
                     RichText::new(text).size(theme::SMALL_SIZE),
                 )
                 .color(palette.amber)
-                .anchor(Align2::RIGHT_BOTTOM)
+                .anchor(anchor)
                 .allow_hover(false),
             );
         }
@@ -177,6 +181,15 @@ pub fn graph_ui(ui: &mut Ui, graph: &Graph<'_>, graphs: &Graphs, span: Span, clo
     response
         .response
         .widget_info(|| WidgetInfo::labeled(WidgetType::Image, true, &words));
+}
+
+/// Height of the words under the time axis, and of those at the limit.
+const TIME_HEIGHT: f32 = 20.0;
+const LIMIT_HEIGHT: f64 = 18.0;
+
+/// Whether the words at the limit have room above its line.
+fn is_above(limit: f64, top: f64, height: f32) -> bool {
+    (top - limit) / top * f64::from(height - TIME_HEIGHT) >= LIMIT_HEIGHT
 }
 
 /// The samples as lines that break where the program did not run.
@@ -238,12 +251,20 @@ fn thirds(top: f64) -> Vec<GridMark> {
     (0..=3).map(mark).collect()
 }
 
-fn time_axis(span: Span, color: eframe::egui::Color32) -> AxisHints<'static> {
+/// Half of a mark on the time axis.
+const HALF_MARK_WIDTH: f64 = 24.0;
+
+/// Whether a mark has room for its words: at the very left they would run into the numbers
+/// of the other axis, at the very right over the edge.
+fn has_room(part: f64, width: f64) -> bool {
+    part >= LEFT_MARGIN && (1.0 - part) * width >= HALF_MARK_WIDTH
+}
+
+fn time_axis(span: Span, width: f64, color: eframe::egui::Color32) -> AxisHints<'static> {
     AxisHints::new_x()
         .formatter(move |mark, shown| {
-            // At the very left it would run into the numbers of the other axis.
             let part = (mark.value - shown.start()) / (shown.end() - shown.start());
-            if part < LEFT_MARGIN {
+            if !has_room(part, width) {
                 return String::new();
             }
             let local = Local::new((mark.value.max(0.0) * 1_000.0).round() as u64, 0);
@@ -296,6 +317,16 @@ mod tests {
         let samples = [at(1_000), at(2_000), at(9_000)];
         let lines = unbroken(&samples, |sample| sample.peers, clock, 1.0);
         assert_eq!(lines, [vec![[1.0, 2.0], [2.0, 2.0]], vec![[9.0, 2.0]]]);
+    }
+
+    #[test]
+    fn words_are_written_where_they_have_room() {
+        assert!(is_above(256.0, 320.0, 112.0));
+        // 16 KiB/s on a scale up to 18.
+        assert!(!is_above(16.0, 18.0, 112.0));
+        assert!(has_room(0.5, 300.0));
+        assert!(!has_room(0.01, 300.0) && !has_room(0.95, 300.0));
+        assert!(has_room(0.95, 600.0));
     }
 
     #[test]

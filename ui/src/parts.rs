@@ -42,11 +42,37 @@ pub fn titled_card_ui<R>(ui: &mut Ui, title: &str, add: impl FnOnce(&mut Ui) -> 
     })
 }
 
+/// A width, or what the window has room for.
+pub fn width_within(ui: &Ui, width: f32) -> f32 {
+    width.min(ui.ctx().content_rect().width() - 6.0 * theme::GAP)
+}
+
+/// As many columns as there is room for, up to so many. Whoever fills them takes the
+/// number of a column modulo how many there are.
+pub fn columns_ui<R>(
+    ui: &mut Ui,
+    most: usize,
+    least_width: f32,
+    add: impl FnOnce(&mut [Ui]) -> R,
+) -> R {
+    let fit = (ui.available_width() + theme::GAP) / (least_width + theme::GAP);
+    ui.columns((fit as usize).clamp(1, most), add)
+}
+
+/// Things side by side, or on several lines if one has no room for them all.
+pub fn line_ui<R>(ui: &mut Ui, least_width: f32, add: impl FnOnce(&mut Ui, bool) -> R) -> R {
+    if ui.available_width() < least_width {
+        ui.horizontal_wrapped(|ui| add(ui, true)).inner
+    } else {
+        ui.horizontal(|ui| add(ui, false)).inner
+    }
+}
+
 /// What a screen says while it has nothing to show: what will be here, and what to do.
 pub fn empty_ui(ui: &mut Ui, what: &str, what_to_do: &str) {
     ui.add_space(theme::SECTION_GAP * 2.0);
     ui.vertical_centered(|ui| {
-        ui.set_max_width(theme::TEXT_WIDTH * 0.75);
+        ui.set_max_width((theme::TEXT_WIDTH * 0.75).min(ui.available_width()));
         ui.label(RichText::new(what).strong());
         ui.add(Label::new(RichText::new(what_to_do).weak()).wrap());
     });
@@ -69,6 +95,16 @@ pub fn primary_button(ui: &Ui, text: &str) -> Button<'static> {
         .fill(palette.accent)
         .stroke(Stroke::new(1.0, palette.accent))
         .min_size(vec2(96.0, theme::CONTROL_HEIGHT))
+}
+
+/// The one button that matters most, larger than all others.
+pub fn main_button(ui: &Ui, text: &str) -> Button<'static> {
+    let palette = theme::palette(ui);
+    let text = RichText::new(text).strong().size(theme::MAIN_BUTTON_TEXT);
+    Button::new(text.color(palette.on_accent))
+        .fill(palette.accent)
+        .stroke(Stroke::new(1.0, palette.accent))
+        .min_size(theme::MAIN_BUTTON)
 }
 
 /// An ordinary button that is as high as the others.
@@ -120,6 +156,9 @@ pub fn search_field_ui(ui: &mut Ui, name: &str, text: &mut String, width: f32) -
     response
 }
 
+/// Width of a field for a number.
+const FIELD_WIDTH: f32 = 128.0;
+
 /// A number that may be 0 for "no limit". Gives the new value once it has changed.
 pub fn limit_field_ui(ui: &mut Ui, name: &str, value: u32, unit: &str, tip: &str) -> Option<u32> {
     let mut changed = value;
@@ -127,7 +166,7 @@ pub fn limit_field_ui(ui: &mut Ui, name: &str, value: u32, unit: &str, tip: &str
     let unit_after = format!(" {unit}");
     let response = ui
         .add_sized(
-            vec2(136.0, theme::CONTROL_HEIGHT),
+            vec2(FIELD_WIDTH, theme::CONTROL_HEIGHT),
             DragValue::new(&mut changed)
                 .range(0..=10_000_000)
                 .speed(f64::from(value.max(16)) / 64.0)

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use eframe::egui::{Align, Button, Layout, RichText, Ui, WidgetInfo, WidgetType};
+use eframe::egui::{Align, Button, Layout, RichText, ScrollArea, Ui, WidgetInfo, WidgetType};
 
 use crate::command::TableRequest;
 use crate::symbols;
@@ -28,6 +28,19 @@ impl Drawn {
         let start = (range.start / STEP).saturating_sub(1) * STEP;
         start..(range.end.div_ceil(STEP) + 1) * STEP
     }
+}
+
+/// Room for a table that is at least so wide: a narrow window scrolls it sideways.
+pub fn wide_ui<R>(ui: &mut Ui, least_width: f32, add: impl FnOnce(&mut Ui) -> R) -> R {
+    if ui.available_width() >= least_width {
+        return add(ui);
+    }
+    let area = ScrollArea::horizontal().auto_shrink(false);
+    area.show(ui, |ui| {
+        ui.set_width(least_width);
+        add(ui)
+    })
+    .inner
 }
 
 /// A column's head that does nothing.

@@ -23,6 +23,10 @@ pub const CARD_RADIUS: u8 = 6;
 pub const CONTROL_RADIUS: u8 = 4;
 /// Height of what can be clicked.
 pub const CONTROL_HEIGHT: f32 = 28.0;
+/// The button that starts and pauses, and its text.
+pub const MAIN_BUTTON: egui::Vec2 = vec2(120.0, 40.0);
+/// See [`MAIN_BUTTON`].
+pub const MAIN_BUTTON_TEXT: f32 = 16.0;
 /// Height of a table's row.
 pub const ROW_HEIGHT: f32 = 28.0;
 /// Width of the rail.
@@ -35,6 +39,10 @@ pub const HEADING_SIZE: f32 = 19.0;
 pub const BODY_SIZE: f32 = 14.0;
 /// See [`HEADING_SIZE`].
 pub const SMALL_SIZE: f32 = 12.0;
+/// A screen with less room is drawn with less beside each other.
+pub const NARROW: f32 = 480.0;
+/// A screen with less room than this scrolls as a whole, even if it is a table.
+pub const LOW: f32 = 360.0;
 /// The smallest window, in points.
 pub const MIN_WINDOW: [f32; 2] = [900.0, 600.0];
 /// The window at a first start.

@@ -166,7 +166,6 @@ fn fetching() -> Vec<Fetching> {
     let fetch = |number: u64| Fetching {
         url: format!("https://site-{number}.example.org/articles/2026/{number}/index.html"),
         since_ms: NOW_MS - 400 * number,
-        bytes: 4_096 * number,
     };
     (1..7).map(fetch).collect()
 }
@@ -229,6 +228,7 @@ fn network() -> Network {
             "/ip4/198.51.100.7/tcp/4001/p2p/12D3KooWQk7cV3w".to_owned(),
             "/ip4/192.168.1.20/tcp/4001".to_owned(),
         ],
+        called: Vec::new(),
         looks_on_local_network: true,
         nodes: (0..13).map(node).collect(),
         links,
@@ -285,7 +285,6 @@ fn archive() -> Archive {
         bytes: 6_400_000_000,
         limit_bytes: 10_000_000_000,
         oldest_bytes: 1_000_000_000,
-        disk_free_bytes: Some(81_000_000_000),
         ..Archive::default()
     }
 }

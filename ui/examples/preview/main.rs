@@ -1,15 +1,16 @@
 //! The real window with a made-up model, for whoever works on its looks.
 //!
-//! `cargo run -p peercrawl-ui --example preview -- [KIND] [light|dark] [WIDTH HEIGHT]`, where
-//! KIND is `running` (the default), `first-run`, `empty`, `full` or `join`. The made-up crawl goes
-//! on at 4 models a second, as the real one does; `still` as a last word makes it stand still.
+//! `cargo run -p peercrawl-ui --example preview -- [KIND] [light|dark] [WIDTH HEIGHT]
+//! [130%]`, where KIND is `running` (the default), `first-run`, `empty`, `full`, `demo` or `join`,
+//! and the number with a percent sign is the text size. The made-up crawl goes on
+//! at 4 models a second, as the real one does; `still` as a last word makes it stand still.
 
 mod made_up;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use peercrawl_ui::model::{Model, RunState, ThemeChoice};
+use peercrawl_ui::model::{Demo, Model, PauseReason, RunState, ThemeChoice};
 use peercrawl_ui::{Backend, Command, Waker, WindowOptions};
 
 struct Preview(Arc<Mutex<Arc<Model>>>);
@@ -43,8 +44,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     if has("full") {
         Arc::make_mut(&mut model.archive).full = true;
-        model.state =
-            RunState::NeedsYou("The archive is full: make room on the Archive screen".to_owned());
+        model.state = RunState::Paused(PauseReason::ArchiveFull);
+    }
+    if has("demo") {
+        model.demo = Some(Demo { can_leave: true });
     }
     if has("join") {
         Arc::make_mut(&mut model.crawl).offer = Some(made_up::offer());
@@ -55,6 +58,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     } else {
         ThemeChoice::Light
     };
+    let percent = words.iter().find_map(|word| word.strip_suffix('%'));
+    if let Some(Ok(percent)) = percent.map(str::parse) {
+        settings.text_percent = percent;
+    }
     let still = has("still");
     let window = WindowOptions {
         icon: None,

@@ -40,7 +40,7 @@ pub fn dialog_ui(ctx: &Context, scene: &mut Scene<'_>) -> Outlook {
     let mut outlook = Outlook::Stays;
     let mut done = false;
     let modal = Modal::new(Id::new("dialog")).show(ctx, |ui| {
-        ui.set_width(420.0);
+        ui.set_width(parts::width_within(ui, 420.0));
         done = match &mut dialog {
             Dialog::DropOldest => drop_oldest_ui(ui, scene),
             Dialog::Close { remember } => close_ui(ui, scene, remember, &mut outlook),
@@ -60,7 +60,7 @@ fn drop_oldest_ui(ui: &mut Ui, scene: &mut Scene<'_>) -> bool {
     ));
     let (yes, no) = answers_ui(ui, "Delete for good", "Keep them");
     if yes {
-        scene.send_and_say(Command::DropOldest, "Deleting the oldest file.");
+        scene.send(Command::DropOldest);
     }
     yes || no
 }
@@ -79,7 +79,7 @@ fn close_ui(
     });
     ui.checkbox(remember, "Do not ask again");
     ui.add_space(8.0);
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         if ui.add(parts::primary_button(ui, "Keep crawling")).clicked() {
             *outlook = Outlook::Hides;
         }
@@ -105,7 +105,7 @@ fn close_ui(
 /// The two answers; the harmless one comes last, where Enter does not hit it by habit.
 fn answers_ui(ui: &mut Ui, yes: &str, no: &str) -> (bool, bool) {
     ui.add_space(8.0);
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         let yes = ui.add(parts::button(yes)).clicked();
         let no = ui.add(parts::primary_button(ui, no)).clicked();
         (yes, no)

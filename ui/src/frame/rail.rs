@@ -1,7 +1,7 @@
 //! The rail: the way from screen to screen.
 
 use eframe::egui::{
-    Align, AtomExt, Button, Layout, RichText, Ui, Vec2, WidgetInfo, WidgetType, vec2,
+    Align, AtomExt, Button, Layout, RichText, ScrollArea, Ui, Vec2, WidgetInfo, WidgetType, vec2,
 };
 
 use super::Scene;
@@ -13,8 +13,13 @@ const ICON_SIZE: Vec2 = vec2(20.0, 18.0);
 
 /// Draws it.
 pub fn rail_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
-    let palette = theme::palette(ui);
     ui.spacing_mut().item_spacing.y = 4.0;
+    let area = ScrollArea::vertical().id_salt("rail").auto_shrink(false);
+    area.show(ui, |ui| screens_ui(ui, scene));
+}
+
+fn screens_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
+    let palette = theme::palette(ui);
     ui.with_layout(Layout::top_down_justified(Align::LEFT), |ui| {
         for (number, screen) in Screen::ALL.into_iter().enumerate() {
             let chosen = scene.view.screen == screen;

@@ -36,12 +36,6 @@ impl Scene<'_> {
         self.send(Command::Change(setting));
     }
 
-    /// Sends a command and says so.
-    pub fn send_and_say(&mut self, command: Command, text: impl Into<String>) {
-        self.send(command);
-        self.toasts.say(text, None, self.time_secs);
-    }
-
     /// Sends a command and says so, with the way back.
     pub fn send_with_undo(&mut self, command: Command, text: impl Into<String>, undo: Command) {
         self.send(command);

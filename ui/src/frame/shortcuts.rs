@@ -2,15 +2,16 @@
 
 use eframe::egui::{Context, Key, KeyboardShortcut, Modifiers};
 
-use super::Scene;
+use super::{Scene, status};
 use crate::command::{Command, Screen};
-use crate::model::Setting;
+use crate::model::{RunState, Setting};
 
 /// The shortcuts with their words, as the Limits screen lists them.
-pub const WORDS: [(&str, &str); 7] = [
+pub const WORDS: [(&str, &str); 8] = [
     ("Ctrl+1 … Ctrl+8", "go to a screen"),
     ("Ctrl+P", "start or pause"),
     ("Ctrl+H", "pause for 1 h"),
+    ("Ctrl+E", "finish and stop"),
     ("Ctrl+L", "slow mode on or off"),
     ("Ctrl+F", "search on this screen"),
     (
@@ -55,6 +56,11 @@ pub fn take(ctx: &Context, scene: &mut Scene<'_>) {
     }
     if pressed(Key::H) && !starts {
         scene.send(Command::PauseFor { minutes: 60 });
+    }
+    let state = &scene.model.state;
+    let can_finish = !matches!(state, RunState::Finishing { .. } | RunState::Stopped);
+    if pressed(Key::E) && can_finish {
+        status::finish(scene);
     }
     if pressed(Key::L) {
         let slow = !scene.draft.get().slow_mode;

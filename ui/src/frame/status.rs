@@ -4,12 +4,17 @@
 use eframe::egui::{Align, Color32, Label, Layout, RichText, Sides, Ui};
 
 use super::Scene;
-use crate::command::Command;
+use crate::command::{Command, Screen};
 use crate::format;
 use crate::model::{Model, PauseReason, RunState, Setting, WaitReason};
 use crate::parts;
 use crate::symbols;
 use crate::theme::{self, Palette};
+
+/// All buttons side by side, in the longest case.
+const BUTTONS_WIDTH: f32 = 680.0;
+
+const DEMO: &str = "This is a demo: a made-up web on this computer. Nothing of it is kept.";
 
 /// Draws it.
 pub fn status_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
@@ -34,9 +39,13 @@ pub fn status_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
             );
         },
     );
-    ui.horizontal(|ui| {
+    parts::line_ui(ui, BUTTONS_WIDTH, |ui, is_narrow| {
         buttons_ui(ui, scene);
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+        let layout = match is_narrow {
+            true => *ui.layout(),
+            false => Layout::right_to_left(Align::Center),
+        };
+        ui.with_layout(layout, |ui| {
             let mut slow = scene.draft.get().slow_mode;
             let limits = scene.draft.get();
             let tip = format!(
@@ -53,6 +62,14 @@ pub fn status_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
             }
         });
     });
+    if let Some(demo) = model.demo {
+        ui.horizontal_wrapped(|ui| {
+            ui.colored_label(palette.amber, DEMO);
+            if demo.can_leave && ui.add(parts::button("Leave the demo")).clicked() {
+                scene.send(Command::LeaveDemo);
+            }
+        });
+    }
     for warning in &model.warnings {
         ui.horizontal_wrapped(|ui| {
             let text = format!("{} {warning}", symbols::PROBLEM);
@@ -74,7 +91,7 @@ fn buttons_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         )
     };
     if ui
-        .add(parts::primary_button(ui, name))
+        .add(parts::main_button(ui, name))
         .on_hover_text(tip)
         .clicked()
     {
@@ -92,15 +109,36 @@ fn buttons_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     ui.add_enabled_ui(can_finish, |ui| {
         let finish = ui
             .add(parts::button("Finish and stop"))
-            .on_hover_text("Complete what is under way, then leave the network");
+            .on_hover_text("Complete what is under way, then leave the network (Ctrl+E)");
         if finish.clicked() {
-            scene.send_with_undo(
-                Command::FinishAndStop,
-                "Finishing what is under way, then leaving the network.",
-                Command::Start,
-            );
+            self::finish(scene);
         }
     });
+    if let RunState::Paused(reason) = *state
+        && let Some((name, screen)) = way_out(reason)
+        && ui.add(parts::button(name)).clicked()
+    {
+        scene.view.screen = screen;
+    }
+}
+
+/// Completes what is under way and stops; there is a way back.
+pub fn finish(scene: &mut Scene<'_>) {
+    scene.send_with_undo(
+        Command::FinishAndStop,
+        "Finishing what is under way, then leaving the network.",
+        Command::Start,
+    );
+}
+
+/// Where a pause that *Start* cannot end can be ended.
+fn way_out(reason: PauseReason) -> Option<(&'static str, Screen)> {
+    match reason {
+        PauseReason::ByYou | PauseReason::Until { .. } => None,
+        PauseReason::ArchiveFull => Some(("Make room…", Screen::Archive)),
+        PauseReason::QuotaUsed { .. } => Some(("Change the limit…", Screen::Limits)),
+        _ => Some(("Change when it pauses…", Screen::Limits)),
+    }
 }
 
 fn rate_ui(ui: &mut Ui, glyph: char, name: &str, bytes_per_s: f64) {
@@ -171,7 +209,8 @@ pub fn sentence(model: &Model) -> String {
             let pages = format::counted((*fetches_left).into(), "page", "pages");
             format!("Finishing: {pages} under way")
         }
-        RunState::Stopped => "Stopped".to_owned(),
+        RunState::Stopped if model.has_run => "Stopped by you".to_owned(),
+        RunState::Stopped => "Not started yet".to_owned(),
         RunState::NeedsYou(text) => text.clone(),
     }
 }

@@ -45,6 +45,11 @@ impl Toasts {
         }
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.shown.len()
+    }
+
     fn push(&mut self, text: String, undo: Option<Command>, failed: bool, time_secs: f64) {
         if self.shown.len() == MOST {
             self.shown.remove(0);
@@ -91,7 +96,7 @@ impl Toasts {
                         .inner_margin(theme::CARD_PADDING);
                     frame.show(ui, |ui| {
                         ui.horizontal(|ui| {
-                            ui.set_max_width(440.0);
+                            ui.set_max_width(parts::width_within(ui, 440.0));
                             ui.add(Label::new(RichText::new(&toast.text)).wrap());
                             if toast.undo.is_some() && ui.add(parts::button("Undo")).clicked() {
                                 pressed = Some(number);

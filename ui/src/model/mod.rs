@@ -19,7 +19,7 @@ pub mod tables;
 use std::sync::Arc;
 
 pub use places::{
-    Archive, Crawl, FirstRun, Found, JoinOffer, LookUp, Network, Node, SeedCheck, SeedLine,
+    Archive, Crawl, Demo, FirstRun, Found, JoinOffer, LookUp, Network, Node, SeedCheck, SeedLine,
 };
 pub use settings::{
     DayHours, OnClose, OverlayKind, Scope, Setting, Settings, ThemeChoice, WEEKDAYS,
@@ -37,8 +37,12 @@ pub struct Model {
     pub utc_offset_minutes: i32,
     /// Set until the volunteer has answered the first page; nothing is fetched before.
     pub first_run: Option<FirstRun>,
+    /// Set while this is a demo: a made-up web on this computer, of which nothing is kept.
+    pub demo: Option<Demo>,
     /// What the crawl does, and why.
     pub state: RunState,
+    /// Whether it has ever crawled.
+    pub has_run: bool,
     /// What else the volunteer should know for as long as it is so, in sentences.
     pub warnings: Vec<String>,
     /// How fast it goes now.
@@ -110,12 +114,14 @@ pub enum RunState {
 }
 
 impl RunState {
-    /// Whether *Start* makes sense (else *Pause* does).
+    /// Whether *Start* makes sense (else *Pause* does). Against a pause that the schedule
+    /// or the computer makes, it could do nothing.
     pub fn can_start(&self) -> bool {
-        matches!(
-            self,
-            Self::Paused(_) | Self::Finishing { .. } | Self::Stopped | Self::NeedsYou(_)
-        )
+        match self {
+            Self::Paused(reason) => reason.is_by_volunteer(),
+            Self::Finishing { .. } | Self::Stopped | Self::NeedsYou(_) => true,
+            Self::Starting | Self::Crawling | Self::Waiting(_) => false,
+        }
     }
 }
 
@@ -163,6 +169,13 @@ pub enum PauseReason {
     },
     /// The archive has reached its limit.
     ArchiveFull,
+}
+
+impl PauseReason {
+    /// Whether the volunteer paused it, and *Start* ends that.
+    pub fn is_by_volunteer(self) -> bool {
+        matches!(self, Self::ByYou | Self::Until { .. })
+    }
 }
 
 /// How fast it goes now.

@@ -15,6 +15,13 @@ pub struct FirstRun {
     pub archive_folder: String,
 }
 
+/// What the window needs to know of a demo.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Demo {
+    /// Whether there is something to go back to.
+    pub can_leave: bool,
+}
+
 /// The network as a picture.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Network {
@@ -24,6 +31,8 @@ pub struct Network {
     pub my_share: f64,
     /// This peer's addresses, to be given to others.
     pub my_addresses: Vec<String>,
+    /// The peers that are called first.
+    pub called: Vec<String>,
     /// Whether peers are being looked for on the local network.
     pub looks_on_local_network: bool,
     /// The nodes to draw, at most a few hundred; this peer among them.
@@ -112,9 +121,7 @@ pub struct Archive {
     pub limit_bytes: u64,
     /// What the oldest file would free, if it were dropped; 0 if there is none to drop.
     pub oldest_bytes: u64,
-    /// Free room on that disk, if known.
-    pub disk_free_bytes: Option<u64>,
-    /// Whether it is full.
+    /// Whether it is full, and the crawl waits for room.
     pub full: bool,
     /// The answer to the last look-up.
     pub look_up: Option<LookUp>,

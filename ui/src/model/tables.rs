@@ -76,8 +76,6 @@ pub struct Fetching {
     pub url: String,
     /// When it began.
     pub since_ms: u64,
-    /// What came so far.
-    pub bytes: u64,
 }
 
 /// What became of one fetch.

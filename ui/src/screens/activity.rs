@@ -1,6 +1,6 @@
 //! Activity: what is being fetched now, and what became of the last fetches.
 
-use eframe::egui::{Align, Button, Color32, Label, Layout, RichText, ScrollArea, Ui};
+use eframe::egui::{Align, Button, Color32, Label, Layout, RichText, Ui};
 use egui_extras::{Column, TableBuilder};
 
 use crate::command::Command;
@@ -16,6 +16,8 @@ use crate::theme;
 const FETCHING_SHOWN: usize = 4;
 
 const LINE_HEIGHT: f32 = 20.0;
+/// All columns side by side.
+const TABLE_WIDTH: f32 = 544.0;
 
 /// Draws it.
 pub fn activity_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
@@ -23,7 +25,7 @@ pub fn activity_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     fetching_ui(ui, scene);
     filter_ui(ui, scene);
     if scene.model.results.total > 0 {
-        results_ui(ui, scene);
+        table::wide_ui(ui, TABLE_WIDTH, |ui| results_ui(ui, scene));
     } else if scene.view.results_search.is_empty() && scene.view.outcome.is_none() {
         parts::empty_ui(
             ui,
@@ -54,12 +56,8 @@ fn fetching_ui(ui: &mut Ui, scene: &Scene<'_>) {
                 let past = scene.model.now_ms.saturating_sub(fetch.since_ms);
                 ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
                     let text = RichText::new(format::lasting(past)).small().weak();
-                    parts::fixed_ui(
-                        ui,
-                        56.0,
-                        text,
-                        format!("{} so far", format::bytes(fetch.bytes)),
-                    );
+                    let since = scene.local(fetch.since_ms).clock_secs();
+                    parts::fixed_ui(ui, 56.0, text, format!("since {since}"));
                     ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
                         ui.add(Label::new(RichText::new(&fetch.url).monospace()).truncate());
                     });
@@ -73,26 +71,22 @@ fn fetching_ui(ui: &mut Ui, scene: &Scene<'_>) {
 }
 
 fn filter_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         let search = &mut scene.view.results_search;
         let field = parts::search_field_ui(ui, "Search in results", search, 200.0);
         if shortcuts::wants_search(ui.ctx()) {
             field.request_focus();
         }
-        ScrollArea::horizontal().id_salt("outcomes").show(ui, |ui| {
-            ui.horizontal(|ui| {
-                ui.spacing_mut().item_spacing.x = 4.0;
-                ui.spacing_mut().button_padding.x = 6.0;
-                filter_button_ui(ui, "All", "Show all results", None, &mut scene.view.outcome);
-                for outcome in Outcome::ALL {
-                    let symbol = symbols::outcome(outcome);
-                    let label = format!("Show only: {}", symbol.word);
-                    let name = short_name(outcome);
-                    let text = format!("{} {name}", symbol.glyph);
-                    filter_button_ui(ui, &text, &label, Some(outcome), &mut scene.view.outcome);
-                }
-            });
-        });
+        ui.spacing_mut().item_spacing.x = 4.0;
+        ui.spacing_mut().button_padding.x = 6.0;
+        filter_button_ui(ui, "All", "Show all results", None, &mut scene.view.outcome);
+        for outcome in Outcome::ALL {
+            let symbol = symbols::outcome(outcome);
+            let label = format!("Show only: {}", symbol.word);
+            let name = short_name(outcome);
+            let text = format!("{} {name}", symbol.glyph);
+            filter_button_ui(ui, &text, &label, Some(outcome), &mut scene.view.outcome);
+        }
     });
 }
 

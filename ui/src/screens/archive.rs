@@ -23,10 +23,20 @@ pub struct ArchiveState {
 }
 
 const FILES_HEIGHT: f32 = 240.0;
+/// All columns of the table side by side.
+const TABLE_WIDTH: f32 = 600.0;
 
 /// Draws it.
 pub fn archive_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut ArchiveState) {
     parts::heading_ui(ui, "Archive");
+    if scene.model.demo.is_some() {
+        parts::empty_ui(
+            ui,
+            "A demo keeps nothing",
+            "Pages that you crawl yourself are stored, and can be looked up here.",
+        );
+        return;
+    }
     parts::card_ui(ui, |ui| size_ui(ui, scene));
     if scene.model.archive.full {
         parts::card_ui(ui, |ui| full_ui(ui, scene));
@@ -40,10 +50,14 @@ fn size_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     let archive = &scene.model.archive;
     let stored = format::bytes(archive.bytes);
     let pages = format::counted(archive.pages, "page", "pages");
-    ui.horizontal(|ui| {
+    parts::line_ui(ui, 320.0, |ui, is_narrow| {
         ui.label(format!("{pages}, {stored}"))
             .on_hover_text(format!("{} bytes", format::count(archive.bytes)));
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+        let layout = match is_narrow {
+            true => *ui.layout(),
+            false => Layout::right_to_left(Align::Center),
+        };
+        ui.with_layout(layout, |ui| {
             if ui.add(parts::button("Open folder")).clicked() {
                 scene.send(Command::OpenArchiveFolder);
             }
@@ -64,15 +78,7 @@ fn size_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     } else {
         parts::weak_ui(ui, "No size limit is set.");
     }
-    let free = match archive.disk_free_bytes {
-        Some(bytes) => format!(
-            "{}  ·  {} free on this disk",
-            archive.folder,
-            format::bytes(bytes)
-        ),
-        None => archive.folder.clone(),
-    };
-    parts::weak_ui(ui, free);
+    parts::weak_ui(ui, &archive.folder);
 }
 
 fn full_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
@@ -82,7 +88,7 @@ fn full_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         symbols::PROBLEM
     );
     ui.add(Label::new(RichText::new(text).color(color)).wrap());
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         let more = scene.draft.get().disk_gb.saturating_add(10);
         let raise = format!("Raise the limit to {more} GB");
         if ui.add(parts::primary_button(ui, &raise)).clicked() {
@@ -161,6 +167,11 @@ fn files_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         );
         return;
     }
+    table::wide_ui(ui, TABLE_WIDTH, |ui| table_ui(ui, scene));
+}
+
+fn table_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
+    let files = &scene.model.archive_files;
     let mut drawn = Drawn::default();
     let height = FILES_HEIGHT.min((files.total as f32 + 1.0) * theme::ROW_HEIGHT);
     ui.spacing_mut().item_spacing.y = 0.0;
@@ -206,7 +217,7 @@ fn files_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
 
 fn room_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut ArchiveState) {
     let now = scene.draft.get().disk_gb;
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         if let Some(changed) =
             parts::limit_field_ui(ui, "Disk limit", now, "GB", "The size of the archive")
         {
@@ -219,13 +230,17 @@ fn room_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut ArchiveState) {
     parts::text_field_ui(ui, "Move the files to", &mut state.folder, "a folder");
     parts::problem_ui(ui, scene.model.problem(Field::ArchiveFolder));
     let folder = state.folder.trim().to_owned();
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         ui.add_enabled_ui(!folder.is_empty(), |ui| {
             if ui.add(parts::button("Move files")).clicked() {
-                let text = format!("Moving the files to {folder}.");
-                scene.send_and_say(Command::MoveArchive(PathBuf::from(folder)), text);
+                scene.send(Command::MoveArchive(PathBuf::from(folder)));
             }
         });
         browse_ui(ui, scene, Field::ArchiveFolder, "Choose a folder…");
     });
+    parts::weak_ui(
+        ui,
+        "What was moved no longer counts, and is not looked up here. New pages are stored where \
+         they always were.",
+    );
 }

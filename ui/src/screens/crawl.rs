@@ -29,10 +29,28 @@ pub struct CrawlState {
 /// Draws it.
 pub fn crawl_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut CrawlState) {
     parts::heading_ui(ui, "Crawl");
+    if scene.model.demo.is_some() {
+        return demo_ui(ui, scene);
+    }
     parts::titled_card_ui(ui, "Add web sites", |ui| add_ui(ui, scene, state));
     parts::titled_card_ui(ui, "Where the crawl begins", |ui| seeds_ui(ui, scene));
     parts::titled_card_ui(ui, "How far it goes", |ui| scope_ui(ui, scene));
     parts::titled_card_ui(ui, "Crawl with friends", |ui| join_ui(ui, scene, state));
+    parts::titled_card_ui(ui, "Blocked sites", |ui| blocked_ui(ui, scene));
+}
+
+/// A demo has a web of its own, and nothing else can be done with it.
+fn demo_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
+    parts::titled_card_ui(ui, "Where the demo begins", |ui| {
+        for seed in scene.model.crawl.seeds.iter().take(SEEDS_SHOWN) {
+            ui.add(Label::new(RichText::new(seed).monospace()).truncate());
+        }
+        parts::weak_ui(
+            ui,
+            "A demo crawls its own made-up web and nothing else. To add web sites or to join \
+             friends, leave the demo.",
+        );
+    });
     parts::titled_card_ui(ui, "Blocked sites", |ui| blocked_ui(ui, scene));
 }
 
@@ -76,7 +94,7 @@ fn add_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut CrawlState) {
             }
         }
     }
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         let name = match good.len() as u64 {
             0 | 1 => "Add web site".to_owned(),
             number => format!("Add {} web sites", format::count(number)),
@@ -89,8 +107,9 @@ fn add_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut CrawlState) {
                 );
                 // What is wrong stays, to be mended.
                 state.seeds = bad.join("\n");
-                let undo = Command::RemoveSeeds(good.clone());
-                scene.send_with_undo(Command::AddSeeds(good.clone()), text, undo);
+                scene.send(Command::AddSeeds(good.clone()));
+                // No Undo: what the crawl has begun with, it does not forget.
+                scene.toasts.say(text, None, scene.time_secs);
             }
         });
         if !bad.is_empty() {
@@ -126,7 +145,10 @@ fn seeds_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         ui.weak(format!("and {} more", format::count(more as u64 + 1)));
     }
     if let Some(seed) = remove {
-        let text = format!("{seed} removed.");
+        let text = format!(
+            "{seed} is no beginning any more. What was found from there is still fetched; \
+             block the site to end that."
+        );
         let undo = Command::AddSeeds(vec![seed.clone()]);
         scene.send_with_undo(Command::RemoveSeeds(vec![seed]), text, undo);
     }
@@ -148,7 +170,7 @@ fn scope_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
             scene.change(Setting::Scope(scope));
         }
     }
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         let depth = scene.draft.get().max_depth;
         let mut changed = depth;
         let label = ui.label("Links to follow from there at most");
@@ -178,7 +200,7 @@ fn join_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut CrawlState) {
     parts::text_field_ui(ui, "Write a join file to", path, "");
     parts::problem_ui(ui, scene.model.problem(Field::NewJoinFile));
     let path = path.trim().to_owned();
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         ui.add_enabled_ui(!path.is_empty(), |ui| {
             if ui.add(parts::button("Make join file")).clicked() {
                 scene.send(Command::MakeJoinFile(PathBuf::from(path)));

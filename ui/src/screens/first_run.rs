@@ -23,6 +23,8 @@ pub struct FirstRunState {
     peer: String,
     /// Whether the page was ready to be typed into once.
     was_focused: bool,
+    /// What was last sent: what is wrong with it is not wrong with another text.
+    sent: String,
     /// Something was missing when *Start crawling* was pressed.
     incomplete: bool,
 }
@@ -36,13 +38,16 @@ enum With {
     Demo,
 }
 
+/// Width of a column at least.
+const COLUMN_WIDTH: f32 = 256.0;
+
 /// Draws it.
 pub fn first_run_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut FirstRunState) {
     let Some(first_run) = &scene.model.first_run else {
         return;
     };
     ui.vertical_centered(|ui| {
-        ui.set_max_width(theme::TEXT_WIDTH);
+        ui.set_max_width(theme::TEXT_WIDTH.min(ui.available_width()));
         ui.with_layout(
             eframe::egui::Layout::top_down(eframe::egui::Align::LEFT),
             |ui| {
@@ -55,14 +60,15 @@ pub fn first_run_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut FirstRunStat
                     )
                     .wrap(),
                 );
-                ui.columns(2, |columns| {
+                parts::columns_ui(ui, 2, COLUMN_WIDTH, |columns| {
+                    let second = 1 % columns.len();
                     parts::titled_card_ui(&mut columns[0], "It will", |ui| {
                         point_ui(ui, "fetch public web pages, slowly and politely");
                         point_ui(ui, "keep them in a folder on this computer");
                         point_ui(ui, "share the work with other volunteers");
                         parts::weak_ui(ui, format!("Folder: {}", first_run.archive_folder));
                     });
-                    parts::titled_card_ui(&mut columns[1], "It will never", |ui| {
+                    parts::titled_card_ui(&mut columns[second], "It will never", |ui| {
                         point_ui(ui, "visit your private network or your router");
                         point_ui(ui, "go where a site asks robots not to go");
                         point_ui(ui, "read your files or your browser's history");
@@ -90,9 +96,10 @@ fn limits_ui(ui: &mut Ui, scene: &Scene<'_>, state: &mut FirstRunState, memory_m
         settings.apply(change);
     }
     let (left, right) = FIRST_LIMITS.split_at(FIRST_LIMITS.len() / 2);
-    let changes = ui.columns(2, |columns| {
+    let changes = parts::columns_ui(ui, 2, COLUMN_WIDTH, |columns| {
+        let second = 1 % columns.len();
         let mut changes = numbers_grid_ui(&mut columns[0], &settings, left);
-        changes.extend(numbers_grid_ui(&mut columns[1], &settings, right));
+        changes.extend(numbers_grid_ui(&mut columns[second], &settings, right));
         changes
     });
     for change in changes {
@@ -106,7 +113,7 @@ fn limits_ui(ui: &mut Ui, scene: &Scene<'_>, state: &mut FirstRunState, memory_m
     parts::weak_ui(
         ui,
         format!(
-            "And about {memory_mb} MB of memory. All of this can be changed later under Limits."
+            "And about {memory_mb} MB of memory. The limits can be changed later, at any time."
         ),
     );
 }
@@ -137,11 +144,11 @@ fn begin_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut FirstRunState) {
                 if !std::mem::replace(&mut state.was_focused, true) {
                     field.request_focus();
                 }
+                let is_sent = state.site.trim() == state.sent;
                 problems_ui(
                     ui,
-                    scene,
-                    Field::FirstSite,
-                    state.incomplete,
+                    scene.model.problem(Field::FirstSite).filter(|_| is_sent),
+                    state.incomplete && state.site.trim().is_empty(),
                     "Type a web address.",
                 );
                 if field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter)) {
@@ -150,11 +157,11 @@ fn begin_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut FirstRunState) {
             }
             With::JoinFile => {
                 parts::text_field_ui(ui, "File", &mut state.join_file, "crawl.peercrawl");
+                let is_sent = state.join_file.trim() == state.sent;
                 problems_ui(
                     ui,
-                    scene,
-                    Field::JoinFile,
-                    state.incomplete,
+                    scene.model.problem(Field::JoinFile).filter(|_| is_sent),
+                    state.incomplete && state.join_file.trim().is_empty(),
                     "Name a join file.",
                 );
                 browse_ui(ui, scene, Field::JoinFile, "Browse…");
@@ -162,11 +169,11 @@ fn begin_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut FirstRunState) {
             With::Peer => {
                 let hint = "/dns4/example.org/tcp/4001";
                 parts::text_field_ui(ui, "Its address", &mut state.peer, hint);
+                let is_sent = state.peer.trim() == state.sent;
                 problems_ui(
                     ui,
-                    scene,
-                    Field::PeerAddress,
-                    state.incomplete,
+                    scene.model.problem(Field::PeerAddress).filter(|_| is_sent),
+                    state.incomplete && state.peer.trim().is_empty(),
                     "Type its address.",
                 );
             }
@@ -175,8 +182,8 @@ fn begin_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut FirstRunState) {
     }
 }
 
-fn problems_ui(ui: &mut Ui, scene: &Scene<'_>, field: Field, incomplete: bool, missing: &str) {
-    parts::problem_ui(ui, scene.model.problem(field));
+fn problems_ui(ui: &mut Ui, problem: Option<&str>, incomplete: bool, missing: &str) {
+    parts::problem_ui(ui, problem);
     if incomplete {
         let color = theme::palette(ui).red;
         ui.label(RichText::new(format!("{} {missing}", symbols::PROBLEM)).color(color));
@@ -216,6 +223,13 @@ fn start(scene: &mut Scene<'_>, state: &mut FirstRunState, has_crawl: bool) {
         With::Peer => typed(&state.peer).map(Begin::Peer),
         With::Demo => Some(Begin::Demo),
     };
+    state.sent = match state.with {
+        With::Site => state.site.trim(),
+        With::JoinFile => state.join_file.trim(),
+        With::Peer => state.peer.trim(),
+        With::Demo => "",
+    }
+    .to_owned();
     state.incomplete = with.is_none();
     if let Some(with) = with {
         let settings = state.changes.clone();

@@ -19,7 +19,7 @@ pub fn open_ui(ui: &mut Ui, scene: &mut Scene<'_>, path: &mut String) {
     parts::text_field_ui(ui, "Open a join file", path, "crawl.peercrawl");
     parts::problem_ui(ui, scene.model.problem(Field::JoinFile));
     let typed = path.trim().to_owned();
-    ui.horizontal(|ui| {
+    ui.horizontal_wrapped(|ui| {
         ui.add_enabled_ui(!typed.is_empty(), |ui| {
             if ui.add(parts::button("Open join file")).clicked() {
                 scene.send(Command::ReadJoinFile(PathBuf::from(typed)));
@@ -43,7 +43,7 @@ pub fn offer_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         return;
     };
     ui.vertical_centered(|ui| {
-        ui.set_max_width(theme::TEXT_WIDTH);
+        ui.set_max_width(theme::TEXT_WIDTH.min(ui.available_width()));
         parts::card_ui(ui, |ui| {
             parts::heading_ui(ui, &format!("Join “{}”?", offer.network_name));
             parts::weak_ui(ui, format!("From {}", offer.file));
@@ -75,7 +75,7 @@ pub fn offer_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
                  always follows the rules that sites have for robots.",
             );
             ui.add_space(theme::GAP);
-            ui.horizontal(|ui| {
+            ui.horizontal_wrapped(|ui| {
                 if ui
                     .add(parts::primary_button(ui, "Join this crawl"))
                     .clicked()

@@ -15,7 +15,8 @@ pub fn limits_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         ui,
         "Every change takes effect at once and is kept. 0 means no limit.",
     );
-    ui.columns(2, |columns| {
+    parts::columns_ui(ui, 2, CARD_WIDTH, |columns| {
+        let second = 1 % columns.len();
         parts::titled_card_ui(&mut columns[0], "Limits", |ui| {
             numbers_ui(ui, scene, &LIMITS)
         });
@@ -26,16 +27,25 @@ pub fn limits_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
             }
             numbers_ui(ui, scene, &SLOW_LIMITS);
         });
-        parts::titled_card_ui(&mut columns[1], "Pause by itself", |ui| {
+        parts::titled_card_ui(&mut columns[second], "Pause by itself", |ui| {
             pauses_ui(ui, scene)
         });
-        parts::titled_card_ui(&mut columns[1], "Part in the network", |ui| {
+        parts::titled_card_ui(&mut columns[second], "Part in the network", |ui| {
             network_ui(ui, scene)
         });
-        parts::titled_card_ui(&mut columns[1], "This window", |ui| window_ui(ui, scene));
+        parts::titled_card_ui(&mut columns[second], "This window", |ui| {
+            window_ui(ui, scene)
+        });
     });
     parts::titled_card_ui(ui, "Weekly schedule", |ui| schedule_ui(ui, scene));
     parts::titled_card_ui(ui, "Keyboard", |ui| {
+        if ui.available_width() < theme::NARROW {
+            for (keys, words) in shortcuts::WORDS {
+                ui.monospace(keys);
+                parts::weak_ui(ui, words);
+            }
+            return;
+        }
         Grid::new("keys").num_columns(2).show(ui, |ui| {
             for (keys, words) in shortcuts::WORDS {
                 ui.monospace(keys);
@@ -136,9 +146,14 @@ fn numbers_ui(ui: &mut Ui, scene: &mut Scene<'_>, limits: &[Limit]) {
 /// Fields for some limits; gives what was changed.
 pub fn numbers_grid_ui(ui: &mut Ui, settings: &Settings, limits: &[Limit]) -> Vec<Setting> {
     let mut changes = Vec::new();
+    let gap = if ui.available_width() < 300.0 {
+        8.0
+    } else {
+        24.0
+    };
     let grid = Grid::new(limits[0].name)
         .num_columns(2)
-        .spacing(vec2(24.0, 8.0));
+        .spacing(vec2(gap, 8.0));
     grid.show(ui, |ui| {
         for limit in limits {
             let value = (limit.get)(settings);
@@ -283,6 +298,7 @@ fn window_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
 fn text_size_ui(ui: &mut Ui, scene: &mut Scene<'_>, now: u32) {
     let mut percent = now;
     let label = ui.label("Text size");
+    end_row_if_narrow(ui);
     let field = DragValue::new(&mut percent)
         .range(shortcuts::TEXT_PERCENT)
         // Typed, not dragged: everything would move away under the pointer.
@@ -297,6 +313,13 @@ fn text_size_ui(ui: &mut Ui, scene: &mut Scene<'_>, now: u32) {
     }
 }
 
+/// In a grid of a narrow card, a control stands under its name.
+fn end_row_if_narrow(ui: &mut Ui) {
+    if ui.clip_rect().width() < CARD_WIDTH {
+        ui.end_row();
+    }
+}
+
 /// A name and the choices; the caller puts the two side by side.
 fn choice_ui<T: Copy + PartialEq>(
     ui: &mut Ui,
@@ -307,6 +330,7 @@ fn choice_ui<T: Copy + PartialEq>(
     set: fn(T) -> Setting,
 ) {
     let label = ui.label(name);
+    end_row_if_narrow(ui);
     let shown = choices.iter().find(|(value, _)| *value == now);
     let combo = ComboBox::from_id_salt(name)
         .selected_text(shown.map_or("", |(_, words)| words))
@@ -323,3 +347,5 @@ fn choice_ui<T: Copy + PartialEq>(
 }
 
 const CHOICE_WIDTH: f32 = 176.0;
+/// Width of a card at least.
+const CARD_WIDTH: f32 = 344.0;

@@ -9,10 +9,13 @@ use crate::parts;
 use crate::symbols;
 use crate::theme;
 
+/// All controls side by side.
+const LINE_WIDTH: f32 = 680.0;
+
 /// Draws it.
 pub fn log_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     parts::heading_ui(ui, "Log");
-    ui.horizontal(|ui| {
+    parts::line_ui(ui, LINE_WIDTH, |ui, is_narrow| {
         let field = parts::search_field_ui(ui, "Search in log", &mut scene.view.log_search, 240.0);
         if shortcuts::wants_search(ui.ctx()) {
             field.request_focus();
@@ -30,7 +33,11 @@ pub fn log_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
                 scene.view.log_level = level;
             }
         }
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
+        let layout = match is_narrow {
+            true => *ui.layout(),
+            false => Layout::right_to_left(Align::Center),
+        };
+        ui.with_layout(layout, |ui| {
             let some = !scene.model.log.rows.is_empty();
             ui.add_enabled_ui(some, |ui| {
                 let copy = ui.add(parts::button("Copy"));

@@ -40,9 +40,11 @@ pub fn screen_ui(ui: &mut Ui, scene: &mut Scene<'_>, screens: &mut Screens) {
         Screen::Overview => scroll_ui(ui, "overview", |ui| {
             overview::overview_ui(ui, scene, &mut screens.overview);
         }),
-        Screen::Activity => activity::activity_ui(ui, scene),
-        Screen::Queues => queues::queues_ui(ui, scene),
-        Screen::Network => network::network_ui(ui, scene, &mut screens.network),
+        Screen::Activity => table_ui(ui, "activity", |ui| activity::activity_ui(ui, scene)),
+        Screen::Queues => table_ui(ui, "queues", |ui| queues::queues_ui(ui, scene)),
+        Screen::Network => table_ui(ui, "network", |ui| {
+            network::network_ui(ui, scene, &mut screens.network);
+        }),
         Screen::Crawl => scroll_ui(ui, "crawl", |ui| {
             crawl::crawl_ui(ui, scene, &mut screens.crawl);
         }),
@@ -50,7 +52,7 @@ pub fn screen_ui(ui: &mut Ui, scene: &mut Scene<'_>, screens: &mut Screens) {
             archive::archive_ui(ui, scene, &mut screens.archive);
         }),
         Screen::Limits => scroll_ui(ui, "limits", |ui| limits::limits_ui(ui, scene)),
-        Screen::Log => log::log_ui(ui, scene),
+        Screen::Log => table_ui(ui, "log", |ui| log::log_ui(ui, scene)),
     }
 }
 
@@ -70,6 +72,17 @@ pub fn before_all_ui(ui: &mut Ui, scene: &mut Scene<'_>, screens: &mut Screens) 
         } else {
             first_run::first_run_ui(ui, scene, &mut screens.first_run);
         }
+    });
+}
+
+/// A screen whose table takes the room that is left; a low window scrolls all of it.
+fn table_ui(ui: &mut Ui, name: &str, add: impl FnOnce(&mut Ui)) {
+    if ui.available_height() >= theme::LOW {
+        return add(ui);
+    }
+    scroll_ui(ui, name, |ui| {
+        ui.set_max_height(1.5 * theme::LOW);
+        add(ui);
     });
 }
 

@@ -7,19 +7,23 @@ use super::ring::ring_ui;
 use crate::command::{Command, PeerColumn};
 use crate::format;
 use crate::frame::{Scene, shortcuts};
-use crate::model::{Field, OverlayKind, PeerRow, Role};
+use crate::model::{Field, OverlayKind, PeerRow, Role, RunState};
 use crate::parts;
 use crate::symbols;
-use crate::table::{Drawn, sort_head_ui};
+use crate::table::{self, Drawn, sort_head_ui};
 use crate::theme;
 
 /// What the screen remembers.
 #[derive(Default)]
 pub struct NetworkState {
     address: String,
+    /// What was sent to be called, until it is.
+    sent: Option<String>,
 }
 
 const RING_SIZE: f32 = 184.0;
+/// All columns of the table side by side.
+const TABLE_WIDTH: f32 = 660.0;
 
 const COLUMNS: [(&str, PeerColumn); 7] = [
     ("Peer", PeerColumn::Id),
@@ -35,6 +39,10 @@ const COLUMNS: [(&str, PeerColumn); 7] = [
 pub fn network_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut NetworkState) {
     parts::heading_ui(ui, "Network");
     parts::card_ui(ui, |ui| {
+        if ui.available_width() < theme::NARROW {
+            ring_ui(ui, &scene.model.network, RING_SIZE);
+            return beside_ring_ui(ui, scene, state);
+        }
         ui.horizontal_top(|ui| {
             ring_ui(ui, &scene.model.network, RING_SIZE);
             ui.add_space(theme::GAP);
@@ -47,12 +55,21 @@ pub fn network_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut NetworkState) 
         if shortcuts::wants_search(ui.ctx()) {
             field.request_focus();
         }
-        let peers = scene.model.peers.total as u64;
-        ui.weak(format::counted(peers, "peer", "peers"));
+        // This computer has a line too, and is no peer of its own.
+        let peers = scene.model.peers.total.saturating_sub(1) as u64;
+        if peers > 0 {
+            ui.weak(format!(
+                "{} and this computer",
+                format::counted(peers, "peer", "peers")
+            ));
+        }
     });
     let others = scene.model.peers.rows.iter().any(|peer| !peer.me);
     if others || scene.model.peers.total > 1 {
-        table_ui(ui, scene);
+        table::wide_ui(ui, TABLE_WIDTH, |ui| table_ui(ui, scene));
+    } else if is_away(scene) {
+        let to_do = "This computer takes part while it runs. Press Start to go on.";
+        parts::empty_ui(ui, "The peers are listed while it runs", to_do);
     } else if scene.view.peers.search.is_empty() {
         let looking = match scene.model.network.looks_on_local_network {
             true => "Add one, open a join file, or wait: looking on your local network.",
@@ -68,16 +85,25 @@ pub fn network_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut NetworkState) 
     }
 }
 
+/// Whether this computer takes no part at present.
+fn is_away(scene: &Scene<'_>) -> bool {
+    matches!(scene.model.state, RunState::Stopped | RunState::Starting)
+}
+
 fn beside_ring_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut NetworkState) {
     ui.spacing_mut().item_spacing.y = 4.0;
     let network = &scene.model.network;
     let me = network.nodes.iter().find(|node| node.me);
     let role = me.map_or(Role::Leaf, |node| node.role);
     let share = format::percent(network.my_share);
-    ui.label(format!(
-        "This computer is a {} and takes care of {share} of all hosts.",
-        symbols::role(role).word
-    ));
+    let words = match is_away(scene) {
+        true => "This computer is not in the network at the moment.".to_owned(),
+        false => format!(
+            "This computer is a {} and takes care of {share} of all hosts.",
+            symbols::role(role).word
+        ),
+    };
+    ui.add(Label::new(words).wrap());
     parts::weak_ui(
         ui,
         match network.overlay {
@@ -113,21 +139,28 @@ fn beside_ring_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut NetworkState) 
             });
         }
     }
+    // What is wrong stays, to be mended.
+    if let Some(sent) = state.sent.take_if(|sent| network.called.contains(sent))
+        && state.address.trim() == sent
+    {
+        state.address.clear();
+    }
     let field = parts::text_field_ui(
         ui,
         "Peer's address",
         &mut state.address,
         "/dns4/example.org/tcp/4001",
     );
-    parts::problem_ui(ui, scene.model.problem(Field::PeerAddress));
+    let is_sent = state.sent.as_deref() == Some(state.address.trim());
+    let problem = scene.model.problem(Field::PeerAddress);
+    parts::problem_ui(ui, problem.filter(|_| is_sent));
     let entered =
         field.lost_focus() && ui.input(|input| input.key_pressed(eframe::egui::Key::Enter));
     let address = state.address.trim().to_owned();
     ui.add_enabled_ui(!address.is_empty(), |ui| {
         if (ui.add(parts::button("Add peer")).clicked() || entered) && !address.is_empty() {
-            let text = format!("Calling {address}.");
-            scene.send_and_say(Command::AddPeer(address), text);
-            state.address.clear();
+            state.sent = Some(address.clone());
+            scene.send(Command::AddPeer(address));
         }
     });
 }

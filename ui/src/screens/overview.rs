@@ -17,9 +17,12 @@ pub struct OverviewState {
 }
 
 /// Heights in the smallest window; what a larger one has more is shared out.
-const LARGE_GRAPH: f32 = 112.0;
-const SMALL_GRAPH: f32 = 80.0;
+const LARGE_GRAPH: f32 = 100.0;
+const SMALL_GRAPH: f32 = 72.0;
 const TOTAL_HEIGHT: f32 = 64.0;
+/// Widths at least; a narrow window has fewer beside each other.
+const GRAPH_WIDTH: f32 = 220.0;
+const TOTAL_WIDTH: f32 = 160.0;
 /// Everything from the first graph to the end of the screen but the graphs.
 const OTHER_HEIGHT: f32 = 284.0;
 
@@ -27,17 +30,16 @@ const OTHER_HEIGHT: f32 = 284.0;
 pub fn overview_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut OverviewState) {
     // Inside a scroll area all heights are available; the visible one is meant.
     let screen_height = ui.clip_rect().height();
-    ui.horizontal(|ui| {
+    parts::line_ui(ui, theme::NARROW, |ui, is_narrow| {
         parts::heading_ui(ui, "Overview");
+        if is_narrow {
+            return spans_ui(ui, state, Span::ALL);
+        }
         ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            ui.spacing_mut().item_spacing.x = 4.0;
             // From right to left, so that the shortest is on the left.
-            for span in Span::ALL.into_iter().rev() {
-                let chosen = state.span == span;
-                if ui.add(Button::selectable(chosen, span.name())).clicked() {
-                    state.span = span;
-                }
-            }
+            let mut spans = Span::ALL;
+            spans.reverse();
+            spans_ui(ui, state, spans);
         });
     });
     needs_you_ui(ui, scene);
@@ -90,7 +92,10 @@ pub fn overview_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut OverviewState
         Graph {
             name: "Waiting",
             value: |sample| sample.waiting_urls,
-            write: |number| format!("{} URLs", short_count(number)),
+            write: |number| match number.round() as u64 {
+                1 => "1 URL".to_owned(),
+                _ => format!("{} URLs", short_count(number)),
+            },
             unit: 1.0,
             is_whole: true,
             limit: None,
@@ -101,7 +106,7 @@ pub fn overview_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut OverviewState
         Graph {
             name: "Peers",
             value: |sample| sample.peers,
-            write: |number| format!("{} peers", format::count(number.round() as u64)),
+            write: |number| format::counted(number.round() as u64, "peer", "peers"),
             unit: 1.0,
             is_whole: true,
             limit: None,
@@ -112,6 +117,16 @@ pub fn overview_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut OverviewState
     ];
     row_ui(ui, scene, span, &small);
     totals_ui(ui, scene);
+}
+
+fn spans_ui(ui: &mut Ui, state: &mut OverviewState, spans: [Span; 5]) {
+    ui.spacing_mut().item_spacing.x = 4.0;
+    for span in spans {
+        let chosen = state.span == span;
+        if ui.add(Button::selectable(chosen, span.name())).clicked() {
+            state.span = span;
+        }
+    }
 }
 
 /// What needs the volunteer, in full: the status bar may have no room for it.
@@ -139,8 +154,10 @@ fn short_count(number: f64) -> String {
 }
 
 fn row_ui(ui: &mut Ui, scene: &Scene<'_>, span: Span, graphs: &[Graph<'_>]) {
-    ui.columns(graphs.len(), |columns| {
-        for (ui, graph) in columns.iter_mut().zip(graphs) {
+    parts::columns_ui(ui, graphs.len(), GRAPH_WIDTH, |columns| {
+        for (number, graph) in graphs.iter().enumerate() {
+            let count = columns.len();
+            let ui = &mut columns[number % count];
             parts::card_ui(ui, |ui| {
                 ui.horizontal(|ui| {
                     ui.strong(graph.name);
@@ -157,19 +174,20 @@ fn row_ui(ui: &mut Ui, scene: &Scene<'_>, span: Span, graphs: &[Graph<'_>]) {
 
 fn totals_ui(ui: &mut Ui, scene: &Scene<'_>) {
     let totals = scene.model.totals;
-    ui.columns(4, |columns| {
+    parts::columns_ui(ui, 4, TOTAL_WIDTH, |columns| {
+        let count = columns.len();
         let sums = [
             ("Today", totals.today),
             ("This month", totals.this_month),
             ("Ever", totals.ever),
         ];
-        for (ui, (name, total)) in columns.iter_mut().zip(sums) {
-            parts::titled_card_ui(ui, name, |ui| {
+        for (number, (name, total)) in sums.into_iter().enumerate() {
+            parts::titled_card_ui(&mut columns[number % count], name, |ui| {
                 ui.set_min_height(TOTAL_HEIGHT);
                 total_ui(ui, total);
             });
         }
-        parts::titled_card_ui(&mut columns[3], "Monthly data", |ui| {
+        parts::titled_card_ui(&mut columns[3 % count], "Monthly data", |ui| {
             ui.set_min_height(TOTAL_HEIGHT);
             quota_ui(ui, scene);
         });

@@ -6,9 +6,9 @@ use egui_extras::{Column, TableBuilder};
 use crate::command::{Command, HostColumn};
 use crate::format;
 use crate::frame::{Scene, shortcuts};
-use crate::model::{HostRow, Memory};
+use crate::model::{HostRow, Memory, RunState};
 use crate::parts;
-use crate::table::{Drawn, sort_head_ui};
+use crate::table::{self, Drawn, sort_head_ui};
 use crate::theme;
 
 const COLUMNS: [(&str, HostColumn); 9] = [
@@ -23,10 +23,15 @@ const COLUMNS: [(&str, HostColumn); 9] = [
     ("Dropped", HostColumn::Dropped),
 ];
 
+/// All columns side by side.
+const TABLE_WIDTH: f32 = 724.0;
+/// All that is above them.
+const LINE_WIDTH: f32 = 560.0;
+
 /// Draws it.
 pub fn queues_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     parts::heading_ui(ui, "Queues");
-    ui.horizontal(|ui| {
+    parts::line_ui(ui, LINE_WIDTH, |ui, is_narrow| {
         let search = &mut scene.view.hosts.search;
         let field = parts::search_field_ui(ui, "Search hosts", search, 240.0);
         if shortcuts::wants_search(ui.ctx()) {
@@ -34,12 +39,20 @@ pub fn queues_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         }
         let hosts = scene.model.hosts.total as u64;
         ui.weak(format::counted(hosts, "host", "hosts"));
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            memory_ui(ui, scene.model.memory);
-        });
+        let layout = match is_narrow {
+            true => *ui.layout(),
+            false => Layout::right_to_left(Align::Center),
+        };
+        ui.with_layout(layout, |ui| memory_ui(ui, scene.model.memory));
     });
     if scene.model.hosts.total > 0 {
-        table_ui(ui, scene);
+        table::wide_ui(ui, TABLE_WIDTH, |ui| table_ui(ui, scene));
+    } else if matches!(scene.model.state, RunState::Stopped | RunState::Starting) {
+        parts::empty_ui(
+            ui,
+            "The hosts are listed while it runs",
+            "What waits for them is kept. Press Start to go on with it.",
+        );
     } else if scene.view.hosts.search.is_empty() {
         parts::empty_ui(
             ui,

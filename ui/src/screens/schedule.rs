@@ -31,7 +31,7 @@ pub fn schedule_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
 }
 
 fn day_ui(ui: &mut Ui, name: &str, day: &mut DayHours) {
-    ui.horizontal(|ui| {
+    parts::line_ui(ui, theme::NARROW, |ui, _| {
         ui.scope(|ui| {
             ui.set_min_width(112.0);
             ui.checkbox(&mut day.on, name);

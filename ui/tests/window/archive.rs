@@ -10,7 +10,7 @@ fn size_and_files_are_shown() {
     for text in [
         "402,117 pages, 6.4 GB",
         "6.4 GB of 10 GB, 64 % full",
-        "81 GB free on this disk",
+        "/home/ada/.local/share/peercrawl/archive",
         "peercrawl-20261116-00012.warc.gz",
     ] {
         assert!(window.has(text), "{text}");
@@ -61,6 +61,7 @@ fn a_full_archive_offers_three_ways_out() {
         window.sent(),
         [Command::MoveArchive(PathBuf::from("/media/big"))]
     );
+    assert!(!window.has("Moving"), "it is said once it is true");
     window.press("Choose a folder…");
     assert_eq!(window.sent(), [Command::Browse(Field::ArchiveFolder)]);
 }

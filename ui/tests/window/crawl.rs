@@ -23,8 +23,7 @@ fn bad_lines_are_explained_and_stay_while_good_ones_are_added() {
     assert_eq!(sent[1], Command::CheckSeeds("nonsense".to_owned()));
     let field = window.0.get(fields("Web addresses to add"));
     assert_eq!(field.value().as_deref(), Some("nonsense"));
-    window.press("Undo");
-    assert_eq!(window.sent(), [Command::RemoveSeeds(good)]);
+    assert!(window.has("2 web sites added.") && !window.has("Undo"));
 }
 
 #[test]
@@ -39,6 +38,7 @@ fn seeds_can_be_removed_and_brought_back() {
             .query_by_label("https://library.example.org/")
             .is_none()
     );
+    assert!(window.has("What was found from there is still fetched"));
     window.press("Undo");
     assert_eq!(window.sent(), [Command::AddSeeds(seed)]);
 }

@@ -41,6 +41,61 @@ fn nothing_is_wider_than_the_smallest_window() {
     }
 }
 
+/// What is in tables that a narrow window scrolls sideways.
+fn is_in_table(label: &str) -> bool {
+    let words = ["Sort by ", "Block ", "Unblock "];
+    words.iter().any(|word| label.starts_with(word))
+}
+
+#[test]
+fn larger_text_leaves_everything_in_reach_and_nothing_on_top_of_each_other() {
+    let mut wrong = Vec::new();
+    for percent in [120.0, 130.0, 200.0] {
+        // The same window has so many points less.
+        let (width, height) = (90_000.0 / percent, 60_000.0 / percent);
+        for (name, window) in every_window(width, height) {
+            let controls = controls(&window);
+            let beside = controls.iter().filter(|(_, label, _)| !is_in_table(label));
+            let beside: Vec<_> = beside.collect();
+            for (number, (role, label, rect)) in beside.iter().enumerate() {
+                let at = format!("{percent} %, {name}: {role:?} {label:?} at {rect:?}");
+                if rect.left() < 0.0 || rect.right() > width {
+                    wrong.push(at.clone());
+                }
+                // A page scrolls under its answers.
+                let is_pinned = ["Start crawling", "Not now"].contains(&label.as_str());
+                for (_, other, over) in &beside[number + 1..] {
+                    let common = rect.intersect(*over);
+                    let is_over = common.width() > 1.0 && common.height() > 1.0;
+                    if is_over && !is_pinned {
+                        wrong.push(format!("{at} is under {other:?} at {over:?}"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn the_last_screen_is_in_reach_with_the_largest_text() {
+    let mut window = Window::open_sized(made_up::model(), 450.0, 300.0);
+    let overview = window
+        .0
+        .get_by_role_and_label(Role::Button, "Overview")
+        .rect();
+    window.0.hover_at(overview.center());
+    window.0.event(peercrawl_ui::egui::Event::MouseWheel {
+        unit: peercrawl_ui::egui::MouseWheelUnit::Point,
+        delta: vec2(0.0, -600.0),
+        modifiers: Modifiers::NONE,
+        phase: peercrawl_ui::egui::TouchPhase::Move,
+    });
+    window.0.run_steps(4);
+    let log = window.0.get_by_role_and_label(Role::Button, "Log").rect();
+    assert!(log.bottom() <= 300.0, "{log:?}");
+}
+
 #[test]
 fn the_words_are_for_volunteers() {
     let forbidden = ["frontier", "gossip", "lease", "range", "bloom"];
@@ -74,6 +129,18 @@ fn an_empty_screen_says_what_will_be_here() {
         window.go(screen);
         assert!(window.has(text), "{text}");
     }
+}
+
+#[test]
+fn what_is_stopped_is_not_said_to_be_empty() {
+    let mut model = made_up::empty();
+    model.state = peercrawl_ui::model::RunState::Stopped;
+    let mut window = Window::open(model);
+    window.go(Screen::Queues);
+    assert!(window.has("The hosts are listed while it runs") && !window.has("No hosts yet"));
+    window.go(Screen::Network);
+    assert!(window.has("This computer is not in the network at the moment."));
+    assert!(!window.has("No peers yet") && !window.has("takes care of"));
 }
 
 #[test]

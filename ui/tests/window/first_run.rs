@@ -102,7 +102,7 @@ fn not_now_leads_to_a_stopped_crawl() {
     let mut window = Window::open(made_up::first_run());
     window.press("Not now");
     assert_eq!(window.sent(), [Command::NotNow]);
-    assert!(window.has("Stopped"));
+    assert!(window.has("Not started yet"));
     window.press("Start");
     assert_eq!(window.sent(), [Command::Start]);
 }
@@ -110,8 +110,17 @@ fn not_now_leads_to_a_stopped_crawl() {
 #[test]
 fn what_is_wrong_with_the_address_stands_beside_it() {
     let mut window = Window::open(made_up::first_run());
+    window.fill("Web address", "nonsense");
+    window.press("Start crawling");
+    // The backend refuses it.
     window.change(|model| {
+        model.first_run = made_up::first_run().first_run;
         model.problems = vec![(Field::FirstSite, "this host does not exist".to_owned())];
     });
     assert!(window.has("this host does not exist"));
+    window.fill("Web address", "example.org");
+    assert!(
+        !window.has("this host does not exist"),
+        "it is another text"
+    );
 }

@@ -2,7 +2,8 @@
 
 use super::*;
 use peercrawl_ui::egui::ViewportEvent;
-use peercrawl_ui::model::{Notice, OnClose, PauseReason, RunState};
+use peercrawl_ui::model::{Demo, Notice, OnClose, PauseReason, RunState};
+use std::time::Duration;
 
 #[test]
 fn the_status_is_on_every_screen() {
@@ -46,6 +47,38 @@ fn the_sentence_gives_the_reason_of_a_pause() {
     let until_ms = made_up::NOW_MS + 3 * 86_400_000;
     window.change(|model| model.state = RunState::Paused(PauseReason::QuotaUsed { until_ms }));
     assert!(window.has("monthly data used up, goes on 19 Nov"));
+    window.change(|model| model.state = RunState::Stopped);
+    assert!(window.has("Not started yet"));
+    window.change(|model| model.has_run = true);
+    assert!(window.has("Stopped by you"));
+}
+
+#[test]
+fn start_is_not_offered_where_it_could_do_nothing() {
+    let mut window = Window::open(made_up::model());
+    let until_ms = Some(made_up::NOW_MS + 60_000);
+    for (reason, button, screen) in [
+        (
+            PauseReason::Schedule { until_ms },
+            "Change when it pauses…",
+            Screen::Limits,
+        ),
+        (
+            PauseReason::OnBattery,
+            "Change when it pauses…",
+            Screen::Limits,
+        ),
+        (PauseReason::ArchiveFull, "Make room…", Screen::Archive),
+    ] {
+        window.go(Screen::Overview);
+        window.change(|model| model.state = RunState::Paused(reason));
+        let start = window.0.query_by_role_and_label(Role::Button, "Start");
+        assert!(start.is_none(), "{reason:?}");
+        window.press(button);
+        assert_eq!(window.shown().screen, screen);
+        window.press("Pause");
+        assert_eq!(window.sent(), [Command::Pause]);
+    }
 }
 
 #[test]
@@ -61,6 +94,26 @@ fn what_the_volunteer_should_know_is_on_every_screen_while_it_is_so() {
     }
     window.change(|model| model.warnings.clear());
     assert!(!window.has(words));
+}
+
+#[test]
+fn a_demo_says_what_it_is_and_can_be_left() {
+    let mut model = made_up::model();
+    model.demo = Some(Demo { can_leave: true });
+    let mut window = Window::open(model);
+    for screen in Screen::ALL {
+        window.go(screen);
+        assert!(window.has("This is a demo"), "{}", screen.name());
+    }
+    window.go(Screen::Archive);
+    assert!(window.has("A demo keeps nothing") && !window.has("402,117 pages"));
+    window.go(Screen::Crawl);
+    assert!(window.0.query(fields("Web addresses to add")).is_none());
+    window.press("Leave the demo");
+    assert_eq!(window.sent(), [Command::LeaveDemo]);
+    // A window that was opened for the demo has nothing to go back to.
+    window.change(|model| model.demo = Some(Demo::default()));
+    assert!(!window.has("Leave the demo"));
 }
 
 #[test]
@@ -93,6 +146,9 @@ fn the_keyboard_does_the_same() {
             Command::Change(Setting::TextPercent(110)),
         ]
     );
+    window.shortcut(Key::P);
+    window.shortcut(Key::E);
+    assert_eq!(window.sent(), [Command::Start, Command::FinishAndStop]);
     window.shortcut(Key::F);
     assert!(window.0.get(fields("Search hosts")).is_focused());
 }
@@ -117,6 +173,33 @@ fn the_tab_key_goes_through_the_controls_in_their_order() {
         "Overview",
     ];
     assert_eq!(order, expected);
+}
+
+#[test]
+fn another_layout_is_drawn_twice_and_then_the_window_sleeps() {
+    let mut window = Window::open(made_up::first_run());
+    let mut is_drawn_again = |change: fn(&mut Model)| {
+        change(Arc::make_mut(&mut window.0.state_mut().backend_mut().model));
+        window.0.step();
+        let mut viewports = window.0.output().viewport_output.values();
+        let wants_more = viewports.any(|one| one.repaint_delay < Duration::from_secs(1));
+        window.0.run_steps(4);
+        wants_more
+    };
+    assert!(is_drawn_again(|model| model.first_run = None));
+    assert!(!is_drawn_again(|model| model.rates.pages_per_s = 3.0));
+    assert!(is_drawn_again(|model| model
+        .warnings
+        .push("Beware.".to_owned())));
+    let notice = |model: &mut Model| {
+        model.notices = vec![Notice {
+            id: 1,
+            text: "Done.".to_owned(),
+            failed: false,
+        }];
+    };
+    assert!(is_drawn_again(notice));
+    assert!(!is_drawn_again(|model| model.rates.pages_per_s = 2.0));
 }
 
 #[test]
@@ -152,10 +235,11 @@ fn closing_asks_whether_to_keep_crawling() {
     window.press("Cancel");
     assert_eq!(window.sent(), []);
     close(&mut window);
+    // It asks once, unless the volunteer wants to be asked each time.
+    window.click(Role::CheckBox, "Do not ask again");
     window.press("Keep crawling");
     assert_eq!(window.sent(), [Command::Hidden]);
     close(&mut window);
-    window.click(Role::CheckBox, "Do not ask again");
     window.press("Stop and quit");
     let remembered = Command::Change(Setting::OnClose(OnClose::Quit));
     assert_eq!(window.sent(), [remembered, Command::Quit]);

@@ -18,6 +18,27 @@ fn graphs_have_their_value_and_their_limit() {
 }
 
 #[test]
+fn one_of_something_is_not_many() {
+    let mut window = Window::at(Screen::Overview);
+    window.change(|model| {
+        model.rates.peers = 1;
+        model.rates.waiting_urls = 1;
+    });
+    assert!(window.has("Waiting graph: now 1 URL") && !window.has("1 URLs"));
+    assert!(window.has("Peers graph: now 1 peer") && !window.has("1 peers"));
+}
+
+#[test]
+fn start_and_pause_are_larger_than_the_rest() {
+    let window = Window::at(Screen::Overview);
+    let height = |name| {
+        let button = window.0.get_by_role_and_label(Role::Button, name);
+        button.rect().height()
+    };
+    assert!(height("Pause") >= 1.4 * height("Pause 1 h"));
+}
+
+#[test]
 fn without_a_limit_there_is_no_line() {
     let mut window = Window::at(Screen::Overview);
     window.change(|model| {
