@@ -65,6 +65,12 @@ mod as_text {
 }
 
 impl Pending {
+    /// What the line may take at most, wherever it stands.
+    pub(super) fn most_bytes(&self) -> usize {
+        // Escapes may double the URL; names, numbers and a digest are the rest.
+        self.key.len() + 2 * self.url.len() + self.media_type.len() + 320
+    }
+
     /// The whole line, with its line feed, for a member at `offset` of the file.
     pub(super) fn line(self, filename: &str, offset: u64) -> String {
         let entry = Entry {

@@ -203,6 +203,12 @@ impl Prepared {
         self.bytes.len()
     }
 
+    /// The same with what they add to the index, at most.
+    pub(super) fn most_bytes(&self) -> usize {
+        let lines: usize = self.lines.iter().map(Pending::most_bytes).sum();
+        self.bytes.len() + lines
+    }
+
     /// Whether there is nothing to append.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()

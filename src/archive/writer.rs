@@ -16,6 +16,8 @@ use crate::clock::Millis;
 
 /// Appended bytes are handed to the operating system at the latest when so many wait.
 const BUFFER_BYTES: usize = 1 << 20;
+/// What the record at the beginning of a file takes, about.
+const INFO_BYTES: u64 = 1_024;
 
 /// What a writer has to know.
 #[derive(Debug, Clone)]
@@ -161,7 +163,12 @@ impl Writer {
         {
             self.complete()?;
         }
-        self.make_room(prepared.len() as u64)?;
+        let beginning = if self.current.is_some() {
+            0
+        } else {
+            INFO_BYTES
+        };
+        self.make_room(beginning + prepared.most_bytes() as u64)?;
         let current = match &mut self.current {
             Some(current) => current,
             none => none.insert(begin(
