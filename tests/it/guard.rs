@@ -359,7 +359,9 @@ fn namespace_no_spelling_and_no_redirect_reaches_a_private_target() {
     // Each is refused by itself, and by way of a redirect: that is the same URL again
     // and would be a duplicate, had it been taken in at all.
     let refused = report.urls.blocked_address + report.urls.duplicate;
-    assert_eq!(refused, 2 * count, "{report:?}");
+    // The step to those rules is refused as well, and nothing is allowed without them.
+    assert_eq!(refused, 2 * count + 1, "{report:?}");
+    assert_eq!(report.urls.blocked_robots, 1, "{report:?}");
     assert_eq!(report.pages, 0, "{report:?}");
 }
 
