@@ -7,6 +7,7 @@
 //! every check again.
 //!
 //! - [`worker`]: the thread
+//! - `answers`: what becomes of an answer
 //! - [`robots_fetch`]: how robots rules are had
 //! - [`fetch`]: one request over a site's connection, within bounds
 //! - [`connection`]: a site's kept-alive connection, and how many are kept
@@ -17,6 +18,7 @@
 //! - [`speed`]: how slowly a server may answer
 //! - [`lane`]: room for sites that are slow or unknown, so that they hold nobody up
 
+mod answers;
 pub mod connection;
 pub mod content_types;
 pub mod decode;

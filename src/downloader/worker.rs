@@ -4,16 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::Sender;
-use url::Url;
 
+use super::answers::status_kind;
 use super::connection::{Connection, IdleConnections, Kept};
-use super::decode::{DecodeError, decode};
-use super::fetch::{Answer, BodyLimit, FetchError, Fetcher, receipt};
+use super::fetch::{BodyLimit, FetchError, Fetcher, receipt};
 use super::lane::{Lane, QUICK};
 use super::robots_fetch::{RobotsFetch, RobotsOutcome, RobotsWay, Step};
-use super::tape::Recording;
-use crate::activity::{How, Watched, title_of};
-use crate::archive::Truncated;
+use crate::activity::{How, Watched};
 use crate::blocklist::BlockList;
 use crate::canonical::CanonicalForm;
 use crate::clock::{Clock, Millis};
@@ -25,17 +22,15 @@ use crate::crawl_jobs::{
     Addresses, CrawlJob, CrawlJobs, Lease, SiteState, Task, TurnedAway, Unfinished,
 };
 use crate::distribution::{Key, Owner};
-use crate::fingerprint::ContentFingerprint;
-use crate::ledger::{Capture, Captures, Ledger, PageTotals};
+use crate::ledger::{Capture, Captures, Ledger};
 use crate::limits::Stopwatch;
-use crate::page::{Page, PageRoom};
+use crate::page::PageRoom;
 use crate::page_duplication::LocalPageDuplication;
 use crate::politeness::{Courtesy, Outage, retry_after};
 use crate::receipts::{Receipts, RobotsVerdict};
 use crate::record::UrlRecord;
-use crate::reputation::{self, ReputationGuard};
+use crate::reputation::ReputationGuard;
 use crate::resolver::NameService;
-use crate::robots::RobotsTag;
 use crate::url_range_validator::UrlRangeValidator;
 
 /// How long a site waits when all pages that may still be fetched are under way.
@@ -95,15 +90,15 @@ pub struct Downloader {
 }
 
 /// A page on its way in, with what ends when it does.
-struct PageFetch {
-    job: CrawlJob,
-    crawl: Arc<Crawl>,
-    unfinished: Unfinished,
-    reservation: Reservation,
-    watched: Watched,
-    robots: RobotsVerdict,
+pub(super) struct PageFetch {
+    pub job: CrawlJob,
+    pub crawl: Arc<Crawl>,
+    pub unfinished: Unfinished,
+    pub reservation: Reservation,
+    pub watched: Watched,
+    pub robots: RobotsVerdict,
     /// The hash of its host.
-    key: u64,
+    pub key: u64,
 }
 
 /// A site at hand: leased, and its connection taken out.
@@ -122,6 +117,8 @@ struct Failure {
     /// How long it asks to be left alone, if it says so.
     asked: Option<Duration>,
     took: Duration,
+    /// How long it rests without blame, if it is our line that fails.
+    outage: Option<Duration>,
 }
 
 impl Downloader {
@@ -322,7 +319,7 @@ impl Downloader {
                     .as_deref()
                     .and_then(|value| retry_after(value, now_ms));
                 let kind = status_kind(status);
-                let failure = Failure { kind, asked, took };
+                let failure = self.failure(state.key.0, kind, asked, took);
                 let goes_on = self.rest(state, failure, courtesy, now_ms);
                 self.counters.retries.add(goes_on.into());
             }
@@ -348,17 +345,29 @@ impl Downloader {
                         pace.after_answer(now_ms, took, None, courtesy);
                     }
                     Some(kind) => {
-                        let failure = Failure {
-                            kind,
-                            asked: None,
-                            took,
-                        };
+                        let failure = self.failure(state.key.0, kind, None, took);
                         let goes_on = self.rest(state, failure, courtesy, now_ms);
                         self.counters.retries.add(goes_on.into());
                     }
                 }
             }
         });
+    }
+
+    /// How the host failed whose name hashes to `key`.
+    fn failure(
+        &self,
+        key: u64,
+        kind: ErrorKind,
+        asked: Option<Duration>,
+        took: Duration,
+    ) -> Failure {
+        Failure {
+            kind,
+            asked,
+            took,
+            outage: self.outage.failed(key, kind, self.clock.now_ms()),
+        }
     }
 
     /// The host failed as a whole: it rests, and is given up when it has failed too
@@ -370,10 +379,12 @@ impl Downloader {
         courtesy: Courtesy<'_>,
         now_ms: Millis,
     ) -> bool {
-        let Failure { kind, asked, took } = failure;
+        let Failure {
+            kind, asked, took, ..
+        } = failure;
         let jitter = jitter(state);
         state.site.mark_changed();
-        if let Some(rest) = self.outage.failed(state.key.0, kind, now_ms) {
+        if let Some(rest) = failure.outage {
             state.site.pace.after_outage(now_ms, rest, jitter);
             state.failing = Some(kind);
             return true;
@@ -418,7 +429,7 @@ impl Downloader {
                 let detail = || format!("{}: asks to wait", answer.status);
                 fetch.watched.end(How::Failed(kind), detail, 0);
                 self.note_treatment(&fetch, answer.status, &answer.body);
-                let failure = Failure { kind, asked, took };
+                let failure = self.failure(fetch.key, kind, asked, took);
                 self.try_again(at_hand, fetch, failure, capture);
             }
             Ok(answer) => {
@@ -474,11 +485,7 @@ impl Downloader {
                         });
                     }
                     _ => {
-                        let failure = Failure {
-                            kind,
-                            asked: None,
-                            took,
-                        };
+                        let failure = self.failure(fetch.key, kind, None, took);
                         self.try_again(at_hand, fetch, failure, capture);
                     }
                 }
@@ -500,11 +507,9 @@ impl Downloader {
         let PageFetch {
             mut job,
             unfinished,
-            key,
             ..
         } = fetch;
-        let now_ms = self.clock.now_ms();
-        if self.outage.failed(key, kind, now_ms).is_none() {
+        if failure.outage.is_none() {
             job.attempts += 1;
         }
         if job.attempts >= self.settings.politeness.max_attempts {
@@ -549,183 +554,10 @@ impl Downloader {
         drop(state);
         self.idle.trim();
     }
-
-    /// What was heard of a fetch, if it is to be archived and there was an answer.
-    fn capture(
-        &self,
-        connection: &Connection,
-        at_ms: Millis,
-        error: Option<&FetchError>,
-    ) -> Option<Capture> {
-        if !self.ledger.archives() {
-            return None;
-        }
-        let (Recording { request, response }, address) = connection.tape.stop();
-        if response.is_empty() {
-            return None;
-        }
-        let mut capture = self.captures.capture(request, response, at_ms);
-        capture.address = address;
-        capture.truncated = error.map(|error| match error.kind() {
-            Some(ErrorKind::TooLarge) => Truncated::Length,
-            Some(ErrorKind::Timeout) => Truncated::Time,
-            Some(ErrorKind::ContentType) => Truncated::Unspecified,
-            _ => Truncated::Disconnect,
-        });
-        Some(capture)
-    }
-
-    /// Archives an answer that is no page.
-    fn archive(&self, job: &CrawlJob, capture: Option<Capture>) {
-        if let Some(mut capture) = capture {
-            let url = job.record.url.as_str();
-            self.ledger.archive(capture.records(url, None));
-        }
-    }
-
-    fn take_answer(&self, fetch: PageFetch, answer: Answer, capture: Option<Capture>) {
-        match answer.status {
-            200..=299 => self.take_page(fetch, answer, capture),
-            300..=399 => {
-                self.archive(&fetch.job, capture);
-                self.follow(fetch, answer);
-            }
-            status => {
-                self.note_treatment(&fetch, status, &answer.body);
-                self.archive(&fetch.job, capture);
-                let kind = status_kind(status);
-                self.counters.error(kind).add(1);
-                let (detail, bytes) = (|| status.to_string(), answer.body.len() as u64);
-                fetch.watched.end(How::Failed(kind), detail, bytes);
-            }
-        }
-    }
-
-    /// Tells the reputation guard how a site has treated us.
-    fn note_treatment(&self, fetch: &PageFetch, status: u16, body: &[u8]) {
-        let is_refusal = reputation::is_refusal(status, body);
-        let host = fetch.job.record.url.host();
-        self.reputation.answered(fetch.key, host, is_refusal);
-    }
-
-    /// A redirect: where it leads is a new URL, which passes every check again.
-    fn follow(&self, fetch: PageFetch, answer: Answer) {
-        let record = &fetch.job.record;
-        let target = answer.location.and_then(|location| {
-            let base = Url::parse(record.url.as_str()).ok()?;
-            self.form.of(base.join(&location).ok()?).ok()
-        });
-        let Some(url) = target else {
-            self.counters.error(ErrorKind::Other).add(1);
-            return;
-        };
-        self.counters.redirects.add(1);
-        let detail = || format!("{}: leads to {url}", answer.status);
-        fetch.watched.end(How::Fetched, detail, 0);
-        let target = UrlRecord {
-            url,
-            crawl: record.crawl,
-            depth: record.depth,
-            redirects: record.redirects.saturating_add(1),
-            from: record.from.clone(),
-        };
-        self.range.route(&fetch.crawl, [target]);
-    }
-
-    fn take_page(&self, mut fetch: PageFetch, answer: Answer, capture: Option<Capture>) {
-        let most = self.settings.network.max_body_bytes;
-        let received = answer.body.len() as u64;
-        let body = match decode(answer.body, answer.content_encoding.as_deref(), most) {
-            Ok(body) => body,
-            Err(error) => {
-                tracing::debug!("{}: {error}", fetch.job.record.url);
-                let kind = match error {
-                    DecodeError::TooLarge(_) => ErrorKind::TooLarge,
-                    _ => ErrorKind::Other,
-                };
-                self.counters.error(kind).add(1);
-                let detail = || error.to_string();
-                fetch.watched.end(How::Failed(kind), detail, received);
-                self.archive(&fetch.job, capture);
-                return;
-            }
-        };
-        self.note_treatment(&fetch, answer.status, &body);
-        let totals = PageTotals {
-            pages: 1,
-            bytes: received,
-            ..PageTotals::default()
-        };
-        fetch.unfinished.count(fetch.job.record.crawl, totals);
-        let detail = || answer.status.to_string();
-        let title = || title_of(&body, answer.content_type.as_deref());
-        fetch.watched.page(How::Fetched, detail, received, title);
-        fetch.reservation.complete();
-        self.counters.pages.add(1);
-        self.counters.bytes.add(received);
-        let agent = &self.settings.politeness.agent;
-        let tag = RobotsTag::from_headers(&answer.robots_tags, agent);
-        let page = Page {
-            has_links: is_html(answer.content_type.as_deref(), &body) && !tag.nofollow,
-            fingerprint: ContentFingerprint::of(&body),
-            content_type: answer.content_type,
-            // The date of its record, by which a revisit finds it.
-            fetched_ms: capture
-                .as_ref()
-                .map_or_else(|| self.clock.now_ms(), Capture::at_ms),
-            room: self
-                .room
-                .take(body.len() + capture.as_ref().map_or(0, Capture::len)),
-            capture,
-            record: fetch.job.record,
-            unfinished: fetch.unfinished,
-            body,
-        };
-        self.duplication.decide(page);
-    }
 }
 
 /// So that hosts which failed together do not come back together.
 fn jitter(state: &SiteState) -> u64 {
     let failures = u64::from(state.site.pace.failures);
     (state.key.0 ^ failures).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16
-}
-
-fn status_kind(status: u16) -> ErrorKind {
-    match status {
-        400..=499 => ErrorKind::Http4xx,
-        500..=599 => ErrorKind::Http5xx,
-        _ => ErrorKind::Other,
-    }
-}
-
-/// Whether a body is HTML: by its header or, without one, by its first character.
-fn is_html(content_type: Option<&str>, body: &[u8]) -> bool {
-    match content_type {
-        Some(value) => {
-            let kind = value.split(';').next().unwrap_or_default().trim();
-            kind.eq_ignore_ascii_case("text/html")
-                || kind.eq_ignore_ascii_case("application/xhtml+xml")
-        }
-        None => {
-            let text = body.strip_prefix(b"\xef\xbb\xbf").unwrap_or(body);
-            text.trim_ascii_start().first() == Some(&b'<')
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn html_is_known_by_its_header_or_else_by_its_looks() {
-        assert!(is_html(Some("text/html"), b""));
-        assert!(is_html(Some(" Text/HTML ; charset=x"), b""));
-        assert!(is_html(Some("application/xhtml+xml"), b""));
-        assert!(!is_html(Some("text/plain"), b"<html>"));
-        assert!(!is_html(Some(""), b"<html>"));
-        assert!(is_html(None, b"\xef\xbb\xbf \n<!doctype html>"));
-        assert!(!is_html(None, b"%PDF-1.4"));
-    }
 }

@@ -1,8 +1,9 @@
 //! How long a server is left alone, and when a host is given up.
 //!
-//! Pure: the time, the server's behaviour and the settings come in, the time of the
-//! next fetch comes out. [`Pace`] is part of a site's record, so back-off travels with
-//! the site and survives a restart.
+//! The time, the server's behaviour and the settings come in, the time of the next fetch
+//! comes out. [`Pace`] is part of a site's record, so back-off travels with the site and
+//! survives a restart. [`Outage`] remembers who failed lately: it tells whether it is our
+//! own line that fails, and no host.
 
 mod outage;
 mod retry_after;
