@@ -50,11 +50,13 @@ pub enum ErrorKind {
     Other,
     /// A kind of content that is not wanted.
     ContentType,
+    /// A fault of our own: the program panicked over it.
+    Fault,
 }
 
 impl ErrorKind {
     /// All kinds with the names under which they are counted.
-    pub const ALL: [(Self, &'static str); 9] = [
+    pub const ALL: [(Self, &'static str); 10] = [
         (Self::Dns, "dns"),
         (Self::Connect, "connect"),
         (Self::Timeout, "timeout"),
@@ -64,12 +66,13 @@ impl ErrorKind {
         (Self::TooLarge, "too_large"),
         (Self::Other, "other"),
         (Self::ContentType, "content_type"),
+        (Self::Fault, "fault"),
     ];
 
     /// Whether it is told of even where it has not happened: scripts rely on these names.
     /// What was added later shows when it has.
     pub fn is_always_told(self) -> bool {
-        self != Self::ContentType
+        !matches!(self, Self::ContentType | Self::Fault)
     }
 
     /// The name under which it is counted.
@@ -97,6 +100,7 @@ pub struct Counters {
     pub content_new: Counter,
     pub content_duplicate: Counter,
     pub content_unknown: Counter,
+    pub unarchived: Counter,
     pub redirects: Counter,
     pub retries: Counter,
     /// Times that a state of overflow was entered.
@@ -149,6 +153,7 @@ impl Counters {
             ("given_up", &self.given_up),
             ("redirects", &self.redirects),
             ("retries", &self.retries),
+            ("unarchived", &self.unarchived),
             ("overflow_entered", &self.overflow_entered),
             ("overflow_left", &self.overflow_left),
         ];

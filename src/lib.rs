@@ -13,8 +13,8 @@
 //!    has seen ([`seen_urls`], 13), and turns away what is on the [`blocklist`] or what
 //!    there is no room for.
 //! 3. [`crawl_jobs`] (2) keeps it in its site's queue until the site's time has come,
-//!    which [`politeness`] decides (and [`reputation`], if sites turn us away). [`resolver`] has looked its name up, [`guard`] its
-//!    address.
+//!    which [`politeness`] decides (and [`reputation`], if sites turn us away).
+//!    [`resolver`] has looked its name up, [`guard`] its address.
 //! 4. [`downloader`] (3) leases the site, has its [`robots`] rules, and fetches the
 //!    [`page`].
 //! 5. [`page_duplication`] (8) takes the page's [`fingerprint`].
@@ -37,7 +37,8 @@
 //! [`data_directory`]. Pull the plug, and it goes on from there.
 //!
 //! [`limits`] holds all of it to what the volunteer allows, and [`conditions`] tells when
-//! it should not run at all.
+//! it should not run at all. A fault of our own costs what was at hand, and no more:
+//! [`shield`].
 //!
 //! [`engine`] wires the blocks and runs their threads, [`config`] is what a user may
 //! change, [`counters`] and [`report`] tell what has been done, and [`demo`] is a web on
@@ -88,6 +89,7 @@ pub mod resolver;
 pub mod robots;
 pub mod seen_content;
 pub mod seen_urls;
+pub mod shield;
 pub mod store;
 pub mod url_range_validator;
 

@@ -12,9 +12,8 @@ use clap::Parser;
 /// Threads hand pages and URLs to each other all day long. The system's allocator keeps
 /// what is freed for the thread that asked for it, and after an hour holds half as much
 /// again as is in use.
-#[cfg(target_os = "linux")]
 #[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     cli::run(cli::Arguments::parse())

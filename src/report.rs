@@ -76,6 +76,13 @@ pub struct ContentReport {
     pub duplicate: u64,
     /// Nobody could say in time.
     pub unknown: u64,
+    /// Not archived, because the page asks for that. Told where it has happened.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unarchived: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Memory in use.
@@ -114,6 +121,7 @@ impl Report {
                 new: counters.content_new.get(),
                 duplicate: counters.content_duplicate.get(),
                 unknown: counters.content_unknown.get(),
+                unarchived: counters.unarchived.get(),
             },
             redirects: counters.redirects.get(),
             retries: counters.retries.get(),
@@ -150,6 +158,7 @@ impl Report {
             all.content.new += one.content.new;
             all.content.duplicate += one.content.duplicate;
             all.content.unknown += one.content.unknown;
+            all.content.unarchived += one.content.unarchived;
             all.redirects += one.redirects;
             all.retries += one.retries;
             add_each(&mut all.errors, &one.errors);

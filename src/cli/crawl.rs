@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Args;
+use crossbeam_channel::Receiver;
 use peercrawl::config::{Distribution, Flag, Layers, Scope, Settings};
 use peercrawl::crawl::CrawlDefinition;
 use peercrawl::data_directory::{DataDirectory, crawl_state};
@@ -46,6 +47,8 @@ impl Crawl {
     /// Crawls.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         super::log_from("warn");
+        // A start may take seconds, and whoever ends it then wants nothing lost either.
+        let stop = super::stop_requests()?;
         let settings = self.settings()?;
         let definition = CrawlDefinition::from_settings(&settings.crawl);
         let state = crawl_state(definition.id());
@@ -73,7 +76,7 @@ impl Crawl {
             limits,
         )?;
         engine.begin(definition)?;
-        let is_over = watch(&engine)?;
+        let is_over = watch(&engine, &stop);
         let report = engine.shutdown();
         if let (true, Some(directory)) = (is_over, &directory) {
             // Begun again, it begins anew.
@@ -125,8 +128,7 @@ fn with_scheme(url: &str) -> String {
 }
 
 /// Waits until the crawl is over or the user has had enough; tells whether it is over.
-fn watch(engine: &Engine) -> anyhow::Result<bool> {
-    let stop = super::stop_requests()?;
+fn watch(engine: &Engine, stop: &Receiver<()>) -> bool {
     let mut progress = Progress::new(None);
     let is_over = loop {
         if engine.wait(PERIOD).is_some() {
@@ -139,5 +141,5 @@ fn watch(engine: &Engine) -> anyhow::Result<bool> {
         progress.show(&snapshot.report, snapshot.queued_urls);
     };
     progress.finish();
-    Ok(is_over)
+    is_over
 }

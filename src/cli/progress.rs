@@ -77,6 +77,7 @@ pub fn summary(report: &Report) -> String {
         ("on the block list", urls.blocked_list),
         ("turned away, queues full", urls.refused_overflow),
         ("given up", urls.given_up),
+        ("not archived, as asked", report.content.unarchived),
         ("redirects", report.redirects),
         ("retries", report.retries),
     ];

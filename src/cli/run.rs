@@ -49,6 +49,8 @@ impl Run {
     /// Runs a peer.
     pub fn run(self) -> anyhow::Result<ExitCode> {
         super::log_from("info");
+        // A start may take seconds, and whoever ends it then wants nothing lost either.
+        let stop = super::stop_requests()?;
         let settings = self.settings.read()?;
         if settings.politeness.bot_page == UNPUBLISHED_BOT_PAGE && !settings.network.allow_private {
             tracing::warn!(
@@ -73,7 +75,6 @@ impl Run {
         let limits = super::limits(&settings, directory.as_ref())?;
         let folder = directory.as_ref().map(|directory| directory.path());
         let overlay = overlay(&settings, secret, limits.clone(), folder);
-        let stop = super::stop_requests()?;
         let names = Arc::new(SystemNames);
         let network = overlay.clone();
         let engine = super::start(settings.clone(), overlay, names, kept, receipts, limits)?;

@@ -71,6 +71,8 @@ pub struct SiteState {
     pub thinned: u64,
     /// Where it stands.
     pub phase: Phase,
+    /// The number of the lease under which a downloader works on it.
+    pub lease: Option<u64>,
     /// Where its name leads; none before the first look-up.
     pub addresses: Option<Addresses>,
     /// When its address may be asked again, by whichever host: what one host asks for
@@ -119,6 +121,7 @@ impl SiteCell {
                 seen_before: SeenUrls::default(),
                 thinned: 0,
                 phase: Phase::Idle,
+                lease: None,
                 addresses: None,
                 address_free_ms: 0,
                 robots_way: None,

@@ -20,7 +20,7 @@ pub mod ready_order;
 pub mod site;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -52,7 +52,22 @@ pub struct Lease {
     pub cell: Arc<SiteCell>,
     /// The group that is leased with it.
     pub group: Group,
+    /// No other lease has it.
+    number: u64,
 }
+
+impl Lease {
+    /// A note of the lease, with which it can be found again.
+    pub fn note(&self) -> LeaseNote {
+        LeaseNote(Lease {
+            cell: self.cell.clone(),
+            ..*self
+        })
+    }
+}
+
+/// A lease that somebody else holds, and may have settled.
+pub struct LeaseNote(Lease);
 
 /// See the module.
 pub struct CrawlJobs {
@@ -71,6 +86,8 @@ pub struct CrawlJobs {
     ledger: Arc<Ledger>,
     /// URLs that may wait in memory; the rest waits on disk, if anything is kept there.
     memory_urls: AtomicUsize,
+    /// The number of the next lease.
+    next_lease: AtomicU64,
     /// URLs that wait in all queues together.
     queued: AtomicUsize,
     /// Those of them that wait on disk alone.
@@ -134,6 +151,7 @@ impl CrawlJobs {
             gate,
             ledger,
             memory_urls: AtomicUsize::new(usize::MAX),
+            next_lease: AtomicU64::new(0),
             queued: AtomicUsize::new(0),
             on_disk: AtomicUsize::new(0),
             outstanding: Arc::default(),
@@ -390,6 +408,7 @@ impl CrawlJobs {
     /// A leased site's name must be looked up (again) before it can be fetched from.
     pub fn resolve(&self, lease: Lease, state: &mut SiteState) {
         state.phase = Phase::Resolving;
+        state.lease = None;
         self.resolve.push(lease.cell.clone());
         self.release(lease.group, 0);
     }
@@ -400,9 +419,15 @@ impl CrawlJobs {
             let (group, cell) = self.take()?;
             let mut state = cell.lock();
             if state.phase == Phase::Waiting && !state.is_freezing {
+                let number = self.next_lease.fetch_add(1, Relaxed);
                 state.phase = Phase::Leased;
+                state.lease = Some(number);
                 drop(state);
-                return Some(Lease { cell, group });
+                return Some(Lease {
+                    cell,
+                    group,
+                    number,
+                });
             }
             // It has left, or is about to.
             if state.phase == Phase::Waiting {
@@ -497,12 +522,19 @@ impl CrawlJobs {
             self.ledger.site(state.site.host(), &head);
         }
         let next_ms = state.site.pace.next_fetch_ms.min(state.address_free_ms);
+        state.lease = None;
         self.release(lease.group, next_ms);
         if state.phase == Phase::Leased {
             state.phase = Phase::Idle;
             self.submit(&lease.cell, state);
         }
         lease.cell.lease_ended();
+    }
+
+    /// The lease again, whose holder has been lost, unless it was settled before.
+    pub fn recover(&self, note: LeaseNote, state: &SiteState) -> Option<Lease> {
+        let LeaseNote(lease) = note;
+        (state.lease == Some(lease.number)).then_some(lease)
     }
 
     /// What the queues are doing. A site whose name is being looked up counts as

@@ -54,9 +54,19 @@ impl Downloader {
         }
     }
 
-    pub(super) fn take_answer(&self, fetch: PageFetch, answer: Answer, capture: Option<Capture>) {
+    pub(super) fn take_answer(
+        &self,
+        fetch: PageFetch,
+        answer: Answer,
+        mut capture: Option<Capture>,
+    ) {
+        let agent = &self.settings.politeness.agent;
+        let tag = RobotsTag::from_headers(&answer.robots_tags, agent);
+        if tag.noarchive {
+            self.leave_out(&mut capture);
+        }
         match answer.status {
-            200..=299 => self.take_page(fetch, answer, capture),
+            200..=299 => self.take_page(fetch, answer, tag, capture),
             300..=399 => {
                 self.archive(&fetch.job, capture);
                 self.follow(fetch, answer);
@@ -69,6 +79,13 @@ impl Downloader {
                 let (detail, bytes) = (|| status.to_string(), answer.body.len() as u64);
                 fetch.watched.end(How::Failed(kind), detail, bytes);
             }
+        }
+    }
+
+    /// An answer that asks not to be archived is not.
+    fn leave_out(&self, capture: &mut Option<Capture>) {
+        if capture.take().is_some() {
+            self.counters.unarchived.add(1);
         }
     }
 
@@ -103,7 +120,13 @@ impl Downloader {
         self.range.route(&fetch.crawl, [target]);
     }
 
-    fn take_page(&self, mut fetch: PageFetch, answer: Answer, capture: Option<Capture>) {
+    fn take_page(
+        &self,
+        mut fetch: PageFetch,
+        answer: Answer,
+        tag: RobotsTag,
+        mut capture: Option<Capture>,
+    ) {
         let most = self.settings.network.max_body_bytes;
         let received = answer.body.len() as u64;
         let body = match decode(answer.body, answer.content_encoding.as_deref(), most) {
@@ -134,10 +157,19 @@ impl Downloader {
         fetch.reservation.complete();
         self.counters.pages.add(1);
         self.counters.bytes.add(received);
-        let agent = &self.settings.politeness.agent;
-        let tag = RobotsTag::from_headers(&answer.robots_tags, agent);
+        let is_html = is_html(answer.content_type.as_deref(), &body);
+        if is_html
+            && capture.is_some()
+            && let Ok(url) = Url::parse(fetch.job.record.url.as_str())
+            && let asked = self
+                .robots_meta
+                .of(&body, answer.content_type.as_deref(), &url)
+            && asked.noarchive
+        {
+            self.leave_out(&mut capture);
+        }
         let page = Page {
-            has_links: is_html(answer.content_type.as_deref(), &body) && !tag.nofollow,
+            has_links: is_html && !tag.nofollow,
             fingerprint: ContentFingerprint::of(&body),
             content_type: answer.content_type,
             // The date of its record, by which a revisit finds it.

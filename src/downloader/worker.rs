@@ -19,9 +19,11 @@ use crate::counters::{Counters, ErrorKind};
 use crate::crawl::page_budget::Reservation;
 use crate::crawl::{Crawl, Crawls};
 use crate::crawl_jobs::{
-    Addresses, CrawlJob, CrawlJobs, Lease, SiteState, Task, TurnedAway, Unfinished,
+    Addresses, CrawlJob, CrawlJobs, Lease, LeaseNote, SiteCell, SiteState, Task, TurnedAway,
+    Unfinished,
 };
 use crate::distribution::{Key, Owner};
+use crate::extractor::RobotsMeta;
 use crate::ledger::{Capture, Captures, Ledger};
 use crate::limits::Stopwatch;
 use crate::page::PageRoom;
@@ -31,6 +33,7 @@ use crate::receipts::{Receipts, RobotsVerdict};
 use crate::record::UrlRecord;
 use crate::reputation::ReputationGuard;
 use crate::resolver::NameService;
+use crate::shield::shielded;
 use crate::url_range_validator::UrlRangeValidator;
 
 /// How long a site waits when all pages that may still be fetched are under way.
@@ -83,6 +86,8 @@ pub struct Downloader {
     pub counters: Arc<Counters>,
     /// What is kept of it.
     pub ledger: Arc<Ledger>,
+    /// Hears whether a page may be archived.
+    pub robots_meta: Arc<RobotsMeta>,
     /// Names exchanges that are archived.
     pub captures: Arc<Captures>,
     /// The time.
@@ -125,8 +130,37 @@ impl Downloader {
     /// Works until the crawl-job queues are closed.
     pub fn run(&self) {
         while let Some(lease) = self.jobs.lease() {
-            self.work(lease);
+            let (cell, note) = (lease.cell.clone(), lease.note());
+            let host = || cell.lock().site.host().to_owned();
+            if shielded(host, || self.work(lease)).is_none() {
+                self.after_fault(&cell, note);
+            }
         }
+    }
+
+    /// A fault of our own has cost a URL, if it was one that we were at. Its host rests as
+    /// if it had failed, for the next URL may meet the same fault.
+    fn after_fault(&self, cell: &SiteCell, note: LeaseNote) {
+        let mut state = cell.lock();
+        let Some(lease) = self.jobs.recover(note, &state) else {
+            self.counters.error(ErrorKind::Fault).add(1);
+            return;
+        };
+        let courtesy = Courtesy {
+            settings: &self.settings.politeness,
+            is_public: state.addresses.as_ref().is_none_or(|known| known.is_public),
+        };
+        let failure = Failure {
+            kind: ErrorKind::Fault,
+            asked: None,
+            took: Duration::ZERO,
+            outage: None,
+        };
+        // A host that is given up is one such error by itself.
+        if self.rest(&mut state, failure, courtesy, self.clock.now_ms()) {
+            self.counters.error(ErrorKind::Fault).add(1);
+        }
+        self.jobs.settle(lease, &mut state);
     }
 
     fn work(&self, lease: Lease) {
@@ -297,7 +331,7 @@ impl Downloader {
                     state.robots_way = Some(way);
                     let delay = state.site.crawl_delay(origin);
                     let pace = &mut state.site.pace;
-                    pace.after_answer(now_ms, took, delay, courtesy);
+                    pace.after_step(now_ms, took, delay, courtesy);
                 });
             }
             Step::End(outcome) => outcome,

@@ -15,6 +15,7 @@ use crate::ledger::Ledger;
 use crate::message::{Message, SentUrl};
 use crate::page_duplication::RemotePageDuplication;
 use crate::record::UrlRecord;
+use crate::shield::shielded;
 use crate::url_range_validator::{Reception, UrlRangeValidator};
 
 /// How often a peer that has left looks whether it has joined again.
@@ -51,7 +52,11 @@ impl Intake {
         loop {
             select! {
                 recv(events) -> event => match event {
-                    Ok(event) => self.take(event),
+                    // What they sent last is theirs to send again.
+                    Ok(event) => drop(shielded(
+                        || "a message of a peer".to_owned(),
+                        || self.take(event),
+                    )),
                     // This peer has left, and may join again.
                     Err(_) => match self.stop.recv_timeout(AWAY) {
                         Err(RecvTimeoutError::Timeout) => events = self.overlay.events(),

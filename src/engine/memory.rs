@@ -7,6 +7,9 @@
 //! enough, the others are thinned out, the largest first: what they have seen is then
 //! looked up on disk, URL by URL. Without a data directory there is nowhere to go, and
 //! the bounds of the queues are all there is.
+//!
+//! What a URL or a site takes is an estimate, and the allocator adds its own. So the
+//! process is looked at as well: while it takes more than the budget, less is shared out.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,6 +20,7 @@ use crate::content_processor::ContentProcessor;
 use crate::crawl_jobs::{CrawlJobs, SiteCell};
 use crate::ledger::Ledger;
 use crate::preprocessor::Preprocessor;
+use crate::report::resident_bytes;
 
 /// What a peer takes with nothing to do: code, stacks, buffers, the store's caches.
 const FIXED_BYTES: u64 = 96 << 20;
@@ -30,13 +34,23 @@ const SITE_BYTES: usize = 2_000;
 const LEAST_SEEN_BYTES: usize = 1_000;
 /// How often sites are looked at.
 const PERIOD: Duration = Duration::from_secs(2);
+/// What is shared out is divided by so much; a whole is as much as the estimates allow.
+const WHOLE: u64 = 64;
+/// Less than so many parts are not shared out: a peer must be able to work.
+const LEAST: u64 = WHOLE / 2;
 /// A site is idle when its last fetch is so long ago.
 const IDLE_MS: u64 = 10_000;
 
 /// See the module.
 pub struct MemoryBudget {
     limit_bytes: u64,
+    /// What is shared out, by the estimates.
+    shared_bytes: u64,
+    /// How much of that is, in parts of a [`WHOLE`].
+    parts: u64,
     sites_bytes: usize,
+    jobs: Arc<CrawlJobs>,
+    processor: Arc<ContentProcessor>,
     preprocessor: Arc<Preprocessor>,
     ledger: Arc<Ledger>,
     clock: Clock,
@@ -47,27 +61,48 @@ impl MemoryBudget {
     /// Shares the budget of the settings out.
     pub fn new(
         settings: &Settings,
-        jobs: &CrawlJobs,
+        jobs: Arc<CrawlJobs>,
         preprocessor: Arc<Preprocessor>,
-        processor: &ContentProcessor,
+        processor: Arc<ContentProcessor>,
         ledger: Arc<Ledger>,
         clock: Clock,
     ) -> Self {
         let limit_bytes = settings.memory.limit_bytes;
         let fixed_bytes = FIXED_BYTES + settings.queues.pages_bytes as u64;
         let shared_bytes = limit_bytes.saturating_sub(fixed_bytes).max(limit_bytes / 8);
-        if ledger.keeps() {
-            jobs.set_memory_urls((shared_bytes * 2 / 5 / URL_BYTES) as usize);
-            let contents = shared_bytes / 5 / CONTENT_BYTES;
-            processor.seen().set_memory_entries(contents as usize);
-        }
-        Self {
+        let mut budget = Self {
             limit_bytes,
-            sites_bytes: (shared_bytes * 2 / 5) as usize,
+            shared_bytes,
+            parts: WHOLE,
+            sites_bytes: 0,
+            jobs,
+            processor,
             preprocessor,
             ledger,
             clock,
             looked: Instant::now(),
+        };
+        budget.share_out();
+        budget
+    }
+
+    fn share_out(&mut self) {
+        let shared_bytes = self.shared_bytes * self.parts / WHOLE;
+        self.sites_bytes = (shared_bytes * 2 / 5) as usize;
+        if self.ledger.keeps() {
+            let urls = shared_bytes * 2 / 5 / URL_BYTES;
+            self.jobs.set_memory_urls(urls as usize);
+            let contents = shared_bytes / 5 / CONTENT_BYTES;
+            self.processor.seen().set_memory_entries(contents as usize);
+        }
+    }
+
+    /// Shares out less or more, by what the process takes.
+    fn follow(&mut self, resident_bytes: u64) {
+        let parts = parts_after(self.parts, resident_bytes, self.limit_bytes);
+        if parts != self.parts {
+            self.parts = parts;
+            self.share_out();
         }
     }
 
@@ -82,6 +117,7 @@ impl MemoryBudget {
             return;
         }
         self.looked = Instant::now();
+        self.follow(resident_bytes());
         let now_ms = self.clock.now_ms();
         let mut used = 0;
         let mut idle: Vec<(Millis, usize, Arc<SiteCell>)> = Vec::new();
@@ -102,10 +138,12 @@ impl MemoryBudget {
         }
         self.preprocessor.set_roomy(used < self.sites_bytes / 2);
         tracing::debug!(
-            "{} idle and {} busy sites with much to remember; all sites: {used} of {} bytes",
+            "{} idle and {} busy sites with much to remember; all sites: {used} of {} bytes, \
+             with {} of {WHOLE} parts shared out",
             idle.len(),
             busy.len(),
-            self.sites_bytes
+            self.sites_bytes,
+            self.parts
         );
         if used <= self.sites_bytes {
             return;
@@ -130,5 +168,35 @@ impl MemoryBudget {
             self.ledger.set_more();
             used = used.saturating_sub(bytes / 2);
         }
+    }
+}
+
+/// How much is shared out from now on: soon less while the process takes more than its
+/// limit, and slowly more again when there is room.
+fn parts_after(parts: u64, resident_bytes: u64, limit_bytes: u64) -> u64 {
+    if resident_bytes > limit_bytes {
+        parts.saturating_sub(WHOLE / 16).max(LEAST)
+    } else if resident_bytes < limit_bytes / 8 * 7 {
+        (parts + 1).min(WHOLE)
+    } else {
+        parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shared_out_follows_what_the_process_takes() {
+        let after = |looks: usize, resident_bytes, parts| {
+            (0..looks).fold(parts, |parts, _| parts_after(parts, resident_bytes, 800))
+        };
+        assert_eq!(after(1, 801, WHOLE), WHOLE - 4);
+        assert_eq!(after(100, 801, WHOLE), LEAST);
+        assert_eq!(after(100, 750, LEAST), LEAST, "near the limit it stays");
+        assert_eq!(after(1, 600, LEAST), LEAST + 1);
+        assert_eq!(after(100, 600, LEAST), WHOLE);
+        assert_eq!(after(100, 0, WHOLE), WHOLE, "where nobody can tell");
     }
 }

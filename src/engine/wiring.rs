@@ -27,7 +27,7 @@ use crate::downloader::connection::Dialer;
 use crate::downloader::content_types::ContentTypes;
 use crate::downloader::lane::Lane;
 use crate::downloader::{Downloader, Fetcher, IdleConnections};
-use crate::extractor::Extractor;
+use crate::extractor::{Extractor, RobotsMeta};
 use crate::handing_on::{HandOnSender, Outbox};
 use crate::handover::{Arrivals, HandoverSender};
 use crate::ledger::{self, Captures, Keeper, Ledger, Resumed};
@@ -192,6 +192,7 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
         keeper.hire("archiver".into(), move || work.run())?;
     }
     let outage = Arc::new(Outage::default());
+    let robots_meta = Arc::new(RobotsMeta::new(&settings.politeness.agent));
     let receipts = match receipts.filter(|_| settings.receipts.enabled) {
         Some(folder) => {
             let stop = stopped.clone();
@@ -226,6 +227,7 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
             settings: settings.clone(),
             counters: counters.clone(),
             ledger: ledger.clone(),
+            robots_meta: robots_meta.clone(),
             captures: captures.clone(),
             clock,
         };
@@ -336,9 +338,9 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
         pausing: pausing.clone(),
         memory: MemoryBudget::new(
             &settings,
-            &jobs,
+            jobs.clone(),
             preprocessor.clone(),
-            &processor,
+            processor.clone(),
             ledger.clone(),
             clock,
         ),

@@ -8,8 +8,8 @@ use url::Url;
 use super::charset;
 use super::foreign::Foreign;
 use super::markup::Markup;
-use super::meta::Directives;
 use super::walk::{Heard, Walk};
+use crate::robots::RobotsTag;
 
 /// A scanner keeps the buffers of the last page up to this size, so that one huge
 /// page does not hold its memory for the rest of the crawl.
@@ -34,10 +34,9 @@ pub struct LinkScanner {
 pub struct Found<'s> {
     /// What relative links are relative to: the page, or its `<base href>`.
     pub base: Url,
-    /// Its author wants none of its links followed; there are none then.
-    pub nofollow: bool,
-    /// Its author wants the page out of any index.
-    pub noindex: bool,
+    /// What its author asks of crawlers. If none of its links is to be followed, it has
+    /// none.
+    pub directives: RobotsTag,
     /// Queries of links are encoded in it.
     charset: &'static Encoding,
     hrefs: &'s Hrefs,
@@ -105,19 +104,17 @@ impl LinkScanner {
         };
         let heard = walk.finish();
 
-        let Directives { nofollow, noindex } = heard.directives;
         let charset = charset.output_encoding();
         let base = heard
             .base
             .and_then(|href| join(page, &href, charset))
             .filter(|base| !matches!(base.scheme(), "data" | "javascript"));
-        if nofollow {
+        if heard.directives.nofollow {
             self.hrefs.clear();
         }
         Found {
             base: base.unwrap_or_else(|| page.clone()),
-            nofollow,
-            noindex,
+            directives: heard.directives,
             charset,
             hrefs: &self.hrefs,
         }

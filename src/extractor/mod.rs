@@ -3,10 +3,11 @@
 //! A body comes in as the server sent it (decompressed) with its `Content-Type`.
 //! `charset` decides how its bytes are read; `markup` walks over them and stops at
 //! tags alone, passing text, comments and scripts by; `foreign` tells it when it is
-//! inside SVG or MathML, where other rules hold; `walk` picks the
-//! elements that link to something; `meta` reads refreshes and robots directives; `attribute`
-//! turns the few attribute values that matter into text. Out come the links in
-//! document order, resolved against the page's base.
+//! inside SVG or MathML, where other rules hold; `walk` picks the elements that link to
+//! something, or say what their author asks of crawlers; `refresh` reads a `<meta>` that
+//! leads elsewhere; `attribute` turns the few attribute values that matter into text. Out
+//! come the links in document order, resolved against the page's base. `robots_meta` hears
+//! beforehand whether a page may be kept.
 //!
 //! What counts as a link, and why there is a scanner of our own, is in
 //! `docs/decisions/0002-link-extraction.md`.
@@ -16,11 +17,13 @@ mod charset;
 mod foreign;
 mod links;
 mod markup;
-mod meta;
+mod refresh;
+mod robots_meta;
 mod walk;
 pub mod worker;
 
 pub use links::{Found, LinkScanner};
+pub use robots_meta::RobotsMeta;
 pub use worker::Extractor;
 
 /// The first bytes of a page as text, for a person; what is no text is replaced.

@@ -6,7 +6,8 @@ use super::attribute::append_text;
 use super::foreign::Foreign;
 use super::links::Hrefs;
 use super::markup::Markup;
-use super::meta::{Directives, refresh};
+use super::refresh::refresh;
+use crate::robots::RobotsTag;
 
 /// One walk over one page.
 pub(super) struct Walk<'a, 's> {
@@ -28,13 +29,13 @@ pub(super) struct Walk<'a, 's> {
 pub(super) struct Heard {
     /// The first `<base href>`, also for the links before it.
     pub base: Option<String>,
-    pub directives: Directives,
+    pub directives: RobotsTag,
     /// Whether a refresh was seen: only the first counts.
     has_refresh: bool,
 }
 
 /// The relations of a `<link>` that lead to other pages.
-const PAGE_RELATIONS: [&str; 4] = ["alternate", "canonical", "next", "prev"];
+const PAGE_RELATIONS: [&str; 3] = ["alternate", "canonical", "next"];
 
 /// The attributes that matter, as written. Of two with one name, the first counts.
 #[derive(Default)]
@@ -190,7 +191,7 @@ impl Walk<'_, '_> {
             || name.eq_ignore_ascii_case(self.product.as_bytes())
         {
             let content = decoded(content, self.charset, self.text);
-            self.heard.directives.restrict(content);
+            self.heard.directives.add_meta(content);
         }
     }
 }

@@ -10,12 +10,13 @@ use url::Url;
 
 use super::LinkScanner;
 use crate::canonical::{CanonicalForm, Refusal};
-use crate::counters::Counters;
+use crate::counters::{Counters, ErrorKind};
 use crate::crawl::{Crawls, Trap};
 use crate::engine::StopSignal;
 use crate::ledger::Ledger;
 use crate::page::Page;
 use crate::record::UrlRecord;
+use crate::shield::shielded;
 use crate::url_range_validator::UrlRangeValidator;
 
 /// See the module.
@@ -47,7 +48,13 @@ impl Extractor {
         loop {
             select! {
                 recv(self.pending) -> page => match page {
-                    Ok(page) => self.extract(&mut scanner, &page),
+                    Ok(page) => {
+                        let url = || page.record.url.as_str().to_owned();
+                        if shielded(url, || self.extract(&mut scanner, &page)).is_none() {
+                            self.counters.error(ErrorKind::Fault).add(1);
+                            scanner = LinkScanner::new(&self.agent);
+                        }
+                    }
                     Err(_) => return,
                 },
                 recv(self.stop) -> _ => return,

@@ -85,6 +85,18 @@ impl Pace {
         courtesy: Courtesy<'_>,
     ) {
         self.failures = 0;
+        self.after_step(now_ms, response, crawl_delay, courtesy);
+    }
+
+    /// The server answered, and sent us elsewhere for what was asked. What comes of that
+    /// decides whether it has failed.
+    pub fn after_step(
+        &mut self,
+        now_ms: Millis,
+        response: Duration,
+        crawl_delay: Option<Duration>,
+        courtesy: Courtesy<'_>,
+    ) {
         self.delay_ms = courtesy.delay_ms(response, crawl_delay);
         self.next_fetch_ms = now_ms + self.delay_ms;
     }

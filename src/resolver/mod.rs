@@ -25,6 +25,7 @@ use crate::counters::ErrorKind;
 use crate::crawl_jobs::{Addresses, CrawlJobs, SiteCell};
 use crate::guard;
 use crate::politeness::{Courtesy, Outage};
+use crate::shield::shielded;
 
 /// Sites whose names wait to be looked up.
 #[derive(Default)]
@@ -117,16 +118,18 @@ impl Resolver {
 
     fn resolve(&self, cell: &Arc<SiteCell>) {
         let host = cell.lock().site.host().to_owned();
-        let answer = names::addresses_of(&*self.names, &host);
+        let answer = shielded(|| host.clone(), || names::addresses_of(&*self.names, &host));
         let now_ms = self.clock.now_ms();
         let mut state = cell.lock();
         match answer {
-            Ok(found) => {
+            Some(Ok(found)) => {
                 let addresses = judge(found, self.settings.network.allow_private, now_ms);
                 self.jobs.resolved(cell, &mut state, addresses);
             }
-            Err(error) => {
-                tracing::debug!("{host}: {error}");
+            failed => {
+                if let Some(Err(error)) = failed {
+                    tracing::debug!("{host}: {error}");
+                }
                 state.failing = Some(ErrorKind::Dns);
                 if let Some(rest) = self.outage.failed(cell.key, ErrorKind::Dns, now_ms) {
                     state.site.pace.after_outage(now_ms, rest, cell.key);

@@ -11,8 +11,9 @@ use super::parse::{match_length, product_token};
 /// The directives that a crawler which keeps pages and follows links obeys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RobotsTag {
-    /// The page must not be shown in an index.
-    pub noindex: bool,
+    /// The page must not be kept. `noindex` asks for that as well as `noarchive`: an
+    /// archive has an index, and shows what it holds.
+    pub noarchive: bool,
     /// The links on the page must not be followed.
     pub nofollow: bool,
 }
@@ -29,20 +30,11 @@ impl RobotsTag {
         tag
     }
 
-    /// Reads the `content` of one `<meta name=robots>`, which names no agents.
-    pub fn from_meta(content: &str) -> Self {
-        let mut tag = Self::default();
-        for directive in content.split(',') {
-            tag.add_directive(directive.trim_ascii().as_bytes());
-        }
-        tag
-    }
-
-    /// What either of two tags forbids.
-    pub fn union(self, other: Self) -> Self {
-        Self {
-            noindex: self.noindex || other.noindex,
-            nofollow: self.nofollow || other.nofollow,
+    /// Adds what the `content` of one `<meta name=robots>` forbids, which names no agents.
+    /// There, directives stand between blanks as well.
+    pub fn add_meta(&mut self, content: &str) {
+        for directive in content.split(|c: char| c == ',' || c.is_ascii_whitespace()) {
+            self.add_directive(directive.as_bytes());
         }
     }
 
@@ -62,7 +54,7 @@ impl RobotsTag {
 
     fn add_directive(&mut self, directive: &[u8]) {
         let is = |name: &str| directive.eq_ignore_ascii_case(name.as_bytes());
-        self.noindex |= is("noindex") || is("none");
+        self.noarchive |= is("noarchive") || is("noindex") || is("none");
         self.nofollow |= is("nofollow") || is("none");
     }
 }
@@ -101,7 +93,7 @@ mod tests {
             (&["all", "index, follow"], false, false),
             (&["noindex", "nofollow"], true, true),
             (&["noindex", "index"], true, false),
-            (&["noarchive, nosnippet"], false, false),
+            (&["noarchive, nosnippet"], true, false),
             (&["noindexing"], false, false),
             (&["peercrawl: noindex"], true, false),
             (&["PeerCrawl : noindex , nofollow"], true, true),
@@ -128,11 +120,11 @@ mod tests {
             ),
             (&[":", "::noindex", ",,", "peercrawl:"], false, false),
         ];
-        for (values, noindex, nofollow) in cases {
+        for (values, noarchive, nofollow) in cases {
             let tag = RobotsTag::from_headers(*values, "PeerCrawl");
             assert_eq!(
-                (tag.noindex, tag.nofollow),
-                (*noindex, *nofollow),
+                (tag.noarchive, tag.nofollow),
+                (*noarchive, *nofollow),
                 "{values:?}"
             );
         }
@@ -141,14 +133,38 @@ mod tests {
     #[test]
     fn headers_that_are_not_text_are_read_as_far_as_they_can_be() {
         let tag = RobotsTag::from_headers([&b"\xFF\xFE, nofollow"[..]], "peercrawl");
-        assert!(tag.nofollow && !tag.noindex);
+        assert!(tag.nofollow && !tag.noarchive);
+    }
+
+    #[test]
+    fn meta_restricts_whatever_its_case_and_separator() {
+        for (content, nofollow, noarchive) in [
+            ("nofollow", true, false),
+            ("NoIndex", false, true),
+            ("noarchive", false, true),
+            ("none", true, true),
+            ("noindex,nofollow", true, true),
+            ("index, NOFOLLOW ,max-snippet:-1", true, false),
+            ("noindex nofollow", true, true),
+            ("all", false, false),
+            ("index,follow", false, false),
+            ("nofollowing", false, false),
+            ("", false, false),
+        ] {
+            let mut tag = RobotsTag::default();
+            tag.add_meta(content);
+            let expected = RobotsTag {
+                noarchive,
+                nofollow,
+            };
+            assert_eq!(tag, expected, "{content}");
+        }
     }
 
     #[test]
     fn meta_and_header_add_up() {
-        let meta = RobotsTag::from_meta(" NOINDEX , max-snippet:-1");
-        assert!(meta.noindex && !meta.nofollow);
-        let both = meta.union(RobotsTag::from_headers(["nofollow"], "peercrawl"));
-        assert!(both.noindex && both.nofollow);
+        let mut tag = RobotsTag::from_headers(["nofollow"], "peercrawl");
+        tag.add_meta(" NOINDEX , max-snippet:-1");
+        assert!(tag.noarchive && tag.nofollow);
     }
 }

@@ -10,6 +10,7 @@
 //! - `answers`: answers that are too long, too slow, or not as long as they say
 //! - `contents`: bodies that arrive, and are not what a page should be
 //! - `directions`: robots rules and redirects that lead astray
+//! - `faults`: faults of our own that they find
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -17,6 +18,7 @@ mod answers;
 mod beside;
 mod contents;
 mod directions;
+mod faults;
 mod hosts;
 
 use std::collections::BTreeMap;
@@ -26,15 +28,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use peercrawl::config::Settings;
-use peercrawl::crawl::CrawlDefinition;
-use peercrawl::engine::{Ending, Engine, Surroundings};
-use peercrawl::limits::Limits;
+use peercrawl::engine::Ending;
 use peercrawl::report::Report;
-use peercrawl::resolver::SystemNames;
-use peercrawl_overlay::PeerId;
-use peercrawl_overlay::memory::MemoryNetwork;
+use peercrawl::resolver::{NameService, SystemNames};
 use serde_json::Value;
 
+use crate::crew::crawl_from;
 use crate::hostile::{HostileWeb, Site, page};
 
 /// Pages of the healthy site.
@@ -81,8 +80,21 @@ fn healthy(web: &mut HostileWeb) -> Site {
 /// Crawls the hostile seeds together with a healthy site, and compares the report with
 /// what `added` says that they add to it.
 fn expect(web: &mut HostileWeb, settings: Settings, seeds: &[String], added: &[(&str, u64)]) {
+    expect_where(Arc::new(SystemNames), web, settings, seeds, added);
+}
+
+/// The same, where names lead as `names` says.
+fn expect_where(
+    names: Arc<dyn NameService>,
+    web: &mut HostileWeb,
+    settings: Settings,
+    seeds: &[String],
+    added: &[(&str, u64)],
+) {
     let healthy = healthy(web);
-    let (report, ending) = crawl(settings, [&[healthy.url("/")], seeds].concat());
+    let engine = crawl_from(settings, names, [&[healthy.url("/")], seeds].concat());
+    let ending = engine.wait(DEADLINE);
+    let report = engine.shutdown();
     assert_eq!(ending, Some(Ending::Complete), "{report:?}");
     let mut expected = BTreeMap::from([
         ("pages".to_owned(), HEALTHY_PAGES),
@@ -99,19 +111,8 @@ fn expect(web: &mut HostileWeb, settings: Settings, seeds: &[String], added: &[(
     }
 }
 
-fn crawl(mut settings: Settings, seeds: Vec<String>) -> (Report, Option<Ending>) {
-    settings.crawl.seeds = seeds;
-    let definition = CrawlDefinition::from_settings(&settings.crawl);
-    let engine = Engine::start(Surroundings {
-        limits: Limits::new(&settings.limits),
-        settings,
-        overlay: Arc::new(MemoryNetwork::new().join(PeerId([1; 32]))),
-        names: Arc::new(SystemNames),
-        receipts: None,
-        kept: None,
-    })
-    .unwrap();
-    engine.begin(definition).unwrap();
+fn crawl(settings: Settings, seeds: Vec<String>) -> (Report, Option<Ending>) {
+    let engine = crawl_from(settings, Arc::new(SystemNames), seeds);
     let ending = engine.wait(DEADLINE);
     (engine.shutdown(), ending)
 }

@@ -148,7 +148,7 @@ fn check(text: &[u8], agent: &str, path: &str) {
     }
     let tag = RobotsTag::from_headers([text, b"none"], agent);
     assert!(
-        tag.noindex && tag.nofollow,
+        tag.noarchive && tag.nofollow,
         "whatever stands in other headers"
     );
 }

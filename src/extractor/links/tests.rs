@@ -37,7 +37,6 @@ fn each_element_that_links_is_found() {
         "<iframe src=/x></iframe>",
         "<frame src=/x>",
         "<link rel=next href=/x>",
-        "<link rel=prev href=/x>",
         "<link rel=\"shortlink\tCANONICAL\" href=/x>",
         "<link href=/x rel=alternate type=application/rss+xml>",
         "<meta http-equiv=Refresh content='5; url=/x'>",
@@ -166,7 +165,7 @@ fn only_the_first_refresh_counts() {
 
 #[test]
 fn robots_directives_are_heard() {
-    for (page, nofollow, noindex) in [
+    for (page, nofollow, noarchive) in [
         ("<a href=x>", false, false),
         ("<a href=x><meta name=robots content=nofollow>", true, false),
         (
@@ -195,8 +194,8 @@ fn robots_directives_are_heard() {
         let mut scanner = scanner();
         let found = scanner.scan(page.as_bytes(), None, &Url::parse(PAGE).unwrap());
         assert_eq!(
-            (found.nofollow, found.noindex),
-            (nofollow, noindex),
+            (found.directives.nofollow, found.directives.noarchive),
+            (nofollow, noarchive),
             "{page}"
         );
         assert_eq!(found.links().count(), usize::from(!nofollow), "{page}");
@@ -257,9 +256,14 @@ fn a_scanner_carries_nothing_over_to_the_next_page() {
     let mut scanner = scanner();
     let page = Url::parse(PAGE).unwrap();
     let first = "<base href=/b/><meta name=robots content=none><svg><template><a href=/x>";
-    assert!(scanner.scan(first.as_bytes(), None, &page).nofollow);
+    assert!(
+        scanner
+            .scan(first.as_bytes(), None, &page)
+            .directives
+            .nofollow
+    );
     let found = scanner.scan(b"<template></template><a href=y>", None, &page);
-    assert_eq!((found.nofollow, &found.base), (false, &page));
+    assert_eq!((found.directives.nofollow, &found.base), (false, &page));
     assert_eq!(found.hrefs().collect::<Vec<_>>(), ["y"]);
 }
 

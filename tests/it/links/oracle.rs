@@ -115,7 +115,7 @@ impl Reader {
         let link = match &*tag.name {
             "a" | "area" => attribute("href"),
             "link"
-                if ["next", "prev", "canonical", "alternate"]
+                if ["next", "canonical", "alternate"]
                     .iter()
                     .any(|relation| relations.contains(relation)) =>
             {

@@ -1,4 +1,4 @@
-//! What `<meta>` elements say to a crawler: refreshes and robots directives.
+//! What a `<meta http-equiv=refresh>` says.
 
 /// The URL of a `<meta http-equiv=refresh>`, out of its content.
 ///
@@ -44,25 +44,6 @@ fn unquoted(value: &str) -> &str {
     }
 }
 
-/// What the author of a page asks of robots.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Directives {
-    pub nofollow: bool,
-    pub noindex: bool,
-}
-
-impl Directives {
-    /// Adds what the content of one more `<meta name=robots>` forbids: of several,
-    /// each restricts.
-    pub fn restrict(&mut self, content: &str) {
-        for directive in content.split(|c: char| c == ',' || c.is_ascii_whitespace()) {
-            let none = directive.eq_ignore_ascii_case("none");
-            self.nofollow |= none || directive.eq_ignore_ascii_case("nofollow");
-            self.noindex |= none || directive.eq_ignore_ascii_case("noindex");
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -92,27 +73,6 @@ mod tests {
             ("-1;url=/x", None),
         ] {
             assert_eq!(refresh(content), expected, "{content}");
-        }
-    }
-
-    #[test]
-    fn robots_directives_restrict_whatever_their_case_and_separator() {
-        for (content, nofollow, noindex) in [
-            ("nofollow", true, false),
-            ("NoIndex", false, true),
-            ("none", true, true),
-            ("noindex,nofollow", true, true),
-            ("index, NOFOLLOW ,max-snippet:-1", true, false),
-            ("noindex nofollow", true, true),
-            ("all", false, false),
-            ("index,follow", false, false),
-            ("nofollowing", false, false),
-            ("", false, false),
-        ] {
-            let mut directives = Directives::default();
-            directives.restrict(content);
-            let expected = Directives { nofollow, noindex };
-            assert_eq!(directives, expected, "{content}");
         }
     }
 }
