@@ -111,6 +111,9 @@ pub enum Fault {
     /// Its time is over, or further away than any envelope's may be.
     #[error("expired")]
     Expired,
+    /// It speaks of what has not happened yet.
+    #[error("ahead of its time")]
+    Ahead,
     /// Seen before.
     #[error("replayed")]
     Replayed,

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::envelope::{Envelope, Errand};
+use crate::clock::Now;
+use crate::envelope::{CLOCK_SKEW_MS, Envelope, Errand};
 use crate::{PeerId, Role};
 
 /// Addresses in a lease.
@@ -44,6 +45,30 @@ pub struct Version {
     pub incarnation: u64,
     /// The envelope's sequence number.
     pub sequence: u64,
+}
+
+/// A version so far ahead of this peer's clock is no lease of a peer whose clock is right:
+/// its author's may be ahead of a neighbour's, and that one's ahead of ours.
+const AHEAD_MS: u64 = 3 * CLOCK_SKEW_MS;
+/// Whoever speaks of such a version, by a clock that may again be ahead, has made it up.
+const IMPOSSIBLE_MS: u64 = 6 * CLOCK_SKEW_MS;
+
+impl Version {
+    /// Both numbers begin at the present time of the author's clock, and no peer writes a
+    /// million envelopes a second.
+    fn is_later(self, wall_ms: u64) -> bool {
+        self.incarnation > wall_ms || self.sequence / 1_000 > wall_ms
+    }
+
+    /// Whether it is of the future, further than clocks differ.
+    pub fn is_ahead(self, now: Now) -> bool {
+        self.is_later(now.wall_ms.saturating_add(AHEAD_MS))
+    }
+
+    /// Whether nobody can have seen it, whatever the clocks.
+    pub fn is_impossible(self, now: Now) -> bool {
+        self.is_later(now.wall_ms.saturating_add(IMPOSSIBLE_MS))
+    }
 }
 
 /// A suspicion that a peer is dead, as it travels. A newer lease refutes it.
@@ -94,5 +119,37 @@ impl Suspicion {
             return None;
         }
         postcard::from_bytes(envelope.body()).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_the_future_are_told_from_clocks_that_differ() {
+        let now = Now {
+            wall_ms: 1_800_000_000_000,
+            since_start_ms: 5,
+        };
+        let started = |ahead_ms: u64| Version {
+            incarnation: now.wall_ms + ahead_ms,
+            sequence: (now.wall_ms + ahead_ms) * 1_000 + 7,
+        };
+        let minute = 60_000;
+        let judged = [0, 5 * minute, 7 * minute, 11 * minute, 13 * minute].map(|ahead_ms| {
+            (
+                started(ahead_ms).is_ahead(now),
+                started(ahead_ms).is_impossible(now),
+            )
+        });
+        let (fine, odd, lie) = ((false, false), (true, false), (true, true));
+        assert_eq!(judged, [fine, fine, odd, odd, lie]);
+        let sequence = u64::MAX;
+        let odd_number = Version {
+            sequence,
+            ..started(0)
+        };
+        assert!(odd_number.is_ahead(now) && odd_number.is_impossible(now));
     }
 }

@@ -6,12 +6,18 @@
 //! remembered for a while, so that an old lease of theirs does not bring them back.
 //! Leases are ordered by the author's own run and sequence number and their age is
 //! measured from their arrival, so clocks that differ do no harm here.
+//!
+//! Anybody can say anything, so each author has an allowance of leases and of suspicions,
+//! and each neighbour one of authors that nobody here has heard of. A suspicion is a
+//! member's word about the very lease that is held: its author refutes it with the next one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::clock::Now;
+use crate::envelope::LONGEST_LIFE_MS;
 use crate::lease::{Lease, Suspicion, Version};
+use crate::pace::{Allowance, Pace};
 use crate::{Member, PeerId, Role};
 
 /// Members at most; later ones are not heard.
@@ -20,6 +26,30 @@ const MOST_MEMBERS: usize = 10_000;
 const FULL_RATE_MEMBERS: u64 = 64;
 /// Silent for so many renewals: suspect.
 const MISSED_RENEWALS: u64 = 3;
+/// However many members there are, leases are renewed so often.
+const LONGEST_RENEWAL_MS: u64 = 300_000;
+/// How many renewals a lease outlives.
+const LEASE_RENEWALS: u64 = 10;
+/// Leases of one author. A peer that joins has much to say in its first seconds.
+const LEASES: Allowance = Allowance {
+    at_once: 20,
+    each_minute: 120,
+};
+/// Suspicions of one author. Many members may vanish with one line.
+const SUSPICIONS: Allowance = Allowance {
+    at_once: 256,
+    each_minute: 240,
+};
+/// Authors that a neighbour is the first to name. Whoever joins hears of all at once.
+const NEW_AUTHORS: Allowance = Allowance {
+    at_once: 512,
+    each_minute: 256,
+};
+/// Neighbours whose allowance is remembered.
+const MOST_NEIGHBOURS: usize = 1_024;
+/// A member that cannot be reached is accused of it so often by one peer: those who
+/// live refute it, and behind a router they would have to again and again.
+const ACCUSED_AGAIN_MS: u64 = 300_000;
 
 /// How fast members are missed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +86,33 @@ struct Entry {
     bytes: Arc<[u8]>,
     heard_ms: u64,
     state: State,
+    /// When this peer last accused it because it could not be reached.
+    accused_ms: Option<u64>,
+    /// How many more leases it may write.
+    leases: Pace,
+    /// How many more suspicions it may write.
+    suspicions: Pace,
+}
+
+impl Entry {
+    fn is_live(&self) -> bool {
+        !matches!(self.state, State::Gone { .. })
+    }
+}
+
+/// A lease as it came in.
+#[derive(Debug, Clone)]
+pub struct Arrival {
+    /// Whose lease it is.
+    pub author: PeerId,
+    /// Who brought it.
+    pub from: PeerId,
+    /// What it says.
+    pub lease: Lease,
+    /// Which of its author's leases it is.
+    pub version: Version,
+    /// Its envelope.
+    pub bytes: Arc<[u8]>,
 }
 
 /// What a lease changed.
@@ -69,7 +126,7 @@ pub enum News {
     Renewed,
     /// Its author has left.
     Left,
-    /// Nothing: it is old, or of somebody who cannot be a member.
+    /// Nothing: it is old, one too many, or of somebody who cannot be a member.
     Nothing,
 }
 
@@ -77,6 +134,8 @@ pub enum News {
 pub struct Membership {
     timing: Timing,
     entries: BTreeMap<PeerId, Entry>,
+    /// How many more unknown authors each neighbour may name.
+    introductions: BTreeMap<PeerId, Pace>,
 }
 
 impl Membership {
@@ -85,57 +144,142 @@ impl Membership {
         Self {
             timing,
             entries: BTreeMap::new(),
+            introductions: BTreeMap::new(),
         }
     }
 
-    /// Takes a lease in; `bytes` is its envelope.
-    pub fn apply(
-        &mut self,
-        author: PeerId,
-        lease: Lease,
-        version: Version,
-        bytes: Arc<[u8]>,
-        now: Now,
-    ) -> News {
-        let old = self.entries.get(&author);
-        let is_old = old.is_some_and(|old| old.version >= version);
-        if is_old || (old.is_none() && self.entries.len() >= MOST_MEMBERS) {
+    /// Takes a lease in.
+    pub fn apply(&mut self, arrival: Arrival, now: Now) -> News {
+        let now_ms = now.since_start_ms;
+        let Arrival {
+            author,
+            from,
+            lease,
+            version,
+            bytes,
+        } = arrival;
+        let is_known = self.entries.contains_key(&author);
+        let is_heard = match self.entries.get_mut(&author) {
+            Some(old) if old.version >= version => false,
+            Some(old) => may_follow(old, &lease, now_ms),
+            None => self.may_enter(author, from, &lease, now_ms),
+        };
+        if !is_heard {
             return News::Nothing;
         }
-        let news = match old.filter(|old| !matches!(old.state, State::Gone { .. })) {
+        let old = self.entries.get(&author);
+        let news = match old.filter(|old| old.is_live()) {
             Some(_) if lease.is_farewell => News::Left,
             Some(old) if old.lease == lease => News::Renewed,
             Some(_) => News::Changed,
             None if lease.is_farewell => News::Nothing,
             None => News::Joined,
         };
-        let now_ms = now.since_start_ms;
         let state = match lease.is_farewell {
             true => State::Gone { since_ms: now_ms },
             false => State::Alive,
         };
+        if !is_known {
+            self.make_room();
+        }
+        let before = self.entries.get(&author);
         let entry = Entry {
             lease,
             version,
             bytes,
             heard_ms: now_ms,
             state,
+            accused_ms: before.and_then(|old| old.accused_ms),
+            leases: before.map_or(Pace::new(LEASES, now_ms), |old| old.leases),
+            suspicions: before.map_or(Pace::new(SUSPICIONS, now_ms), |old| old.suspicions),
         };
         self.entries.insert(author, entry);
         news
     }
 
-    /// Takes in somebody's suspicion; tells whether it is news. One that is older than
-    /// the suspect's last lease is refuted already.
-    pub fn suspect(&mut self, suspicion: Suspicion, now: Now) -> bool {
-        match self.entries.get_mut(&suspicion.peer) {
-            Some(entry) if entry.state == State::Alive && entry.version <= suspicion.version => {
-                let since_ms = now.since_start_ms;
-                entry.state = State::Suspect { since_ms };
-                true
-            }
-            _ => false,
+    /// Whether somebody new may be heard. There must be a way to it, unless it came itself;
+    /// and one neighbour does not fill the table.
+    fn may_enter(&mut self, author: PeerId, from: PeerId, lease: &Lease, now_ms: u64) -> bool {
+        let is_itself = author == from;
+        let has_way = !lease.addresses.is_empty() || !lease.via.is_empty();
+        let has_room = self.entries.len() < MOST_MEMBERS
+            || self.entries.values().any(|entry| !entry.is_live());
+        if !has_room || !(is_itself || has_way || lease.is_farewell) {
+            return false;
         }
+        if is_itself {
+            return true;
+        }
+        if !self.introductions.contains_key(&from) && self.introductions.len() >= MOST_NEIGHBOURS {
+            self.introductions.retain(|_, pace| !pace.is_full(now_ms));
+            if self.introductions.len() >= MOST_NEIGHBOURS {
+                return false;
+            }
+        }
+        let pace = self.introductions.entry(from);
+        let pace = pace.or_insert(Pace::new(NEW_AUTHORS, now_ms));
+        pace.take(now_ms)
+    }
+
+    /// Of those who have gone, the first makes room for somebody new.
+    fn make_room(&mut self) {
+        if self.entries.len() < MOST_MEMBERS {
+            return;
+        }
+        let gone = self.entries.iter().filter_map(|(&id, entry)| {
+            let State::Gone { since_ms } = entry.state else {
+                return None;
+            };
+            Some((since_ms, id))
+        });
+        if let Some((_, first)) = gone.min() {
+            self.entries.remove(&first);
+        }
+    }
+
+    /// Takes in a member's suspicion; tells whether it is news. It counts for the very
+    /// lease that is held: an older one is refuted already, and of one that has not come
+    /// yet nobody here knows whether it was ever written. If it was, and its author is
+    /// dead, the silence will tell.
+    pub fn suspect(&mut self, by: PeerId, suspicion: Suspicion, now: Now) -> bool {
+        let now_ms = now.since_start_ms;
+        let accuser = self.entries.get_mut(&by).filter(|entry| entry.is_live());
+        if !accuser.is_some_and(|accuser| accuser.suspicions.take(now_ms)) {
+            return false;
+        }
+        let Some(entry) = self.entries.get_mut(&suspicion.peer) else {
+            return false;
+        };
+        let is_news = entry.version == suspicion.version && entry.state == State::Alive;
+        if is_news {
+            entry.state = State::Suspect { since_ms: now_ms };
+        }
+        is_news
+    }
+
+    /// What to say of a member to which no way leads, unless that was said lately.
+    pub fn unreachable(&mut self, peer: PeerId, now: Now) -> Option<Suspicion> {
+        let now_ms = now.since_start_ms;
+        let suspicion = self.suspicion(peer)?;
+        let entry = self.entries.get_mut(&peer)?;
+        let is_due = |ms: u64| now_ms >= ms + ACCUSED_AGAIN_MS;
+        if !entry.accused_ms.is_none_or(is_due) {
+            return None;
+        }
+        entry.accused_ms = Some(now_ms);
+        Some(suspicion)
+    }
+
+    /// Somebody is no member any more, whatever its lease says; tells whether it was one.
+    pub fn expel(&mut self, peer: PeerId, now: Now) -> bool {
+        let entry = self.entries.get_mut(&peer).filter(|entry| entry.is_live());
+        let Some(entry) = entry else {
+            return false;
+        };
+        entry.state = State::Gone {
+            since_ms: now.since_start_ms,
+        };
+        true
     }
 
     /// Lets time pass for all but `me`: gives the new suspects, and whether anybody died.
@@ -170,12 +314,17 @@ impl Membership {
     /// membership stays bounded.
     pub fn renewal_ms(&self) -> u64 {
         let members = self.live().count() as u64;
-        self.timing.renewal_ms * members.max(FULL_RATE_MEMBERS) / FULL_RATE_MEMBERS
+        let slower_ms = self.timing.renewal_ms * members.max(FULL_RATE_MEMBERS) / FULL_RATE_MEMBERS;
+        slower_ms.min(LONGEST_RENEWAL_MS.max(self.timing.renewal_ms))
+    }
+
+    /// How long a lease that is written now is valid: no longer than others would believe.
+    pub fn life_ms(&self) -> u64 {
+        (LEASE_RENEWALS * self.renewal_ms()).min(LONGEST_LIFE_MS)
     }
 
     fn live(&self) -> impl Iterator<Item = (&PeerId, &Entry)> {
-        let is_live = |entry: &Entry| !matches!(entry.state, State::Gone { .. });
-        self.entries.iter().filter(move |(_, entry)| is_live(entry))
+        self.entries.iter().filter(|(_, entry)| entry.is_live())
     }
 
     /// The members, ordered by id.
@@ -202,7 +351,7 @@ impl Membership {
     /// The lease of a member.
     pub fn lease(&self, peer: PeerId) -> Option<&Lease> {
         let entry = self.entries.get(&peer)?;
-        (!matches!(entry.state, State::Gone { .. })).then_some(&entry.lease)
+        entry.is_live().then_some(&entry.lease)
     }
 
     /// What to say when a member cannot be reached; `None` if it is suspect already.
@@ -223,126 +372,13 @@ impl Membership {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const A: PeerId = PeerId::repeat(1);
-    const B: PeerId = PeerId::repeat(2);
-    const ME: PeerId = PeerId::repeat(9);
-    const RENEWAL: u64 = 30_000;
-
-    fn at(ms: u64) -> Now {
-        Now {
-            wall_ms: 0,
-            since_start_ms: ms,
-        }
-    }
-
-    fn lease(incarnation: u64) -> Lease {
-        Lease {
-            incarnation,
-            role: Role::Peer,
-            offers: false,
-            leaves: 0,
-            is_farewell: false,
-            addresses: vec![],
-            via: vec![],
-            facts: vec![],
-        }
-    }
-
-    fn apply(members: &mut Membership, id: PeerId, lease: Lease, sequence: u64, ms: u64) -> News {
-        let version = Version {
-            incarnation: lease.incarnation,
-            sequence,
-        };
-        members.apply(id, lease, version, Arc::new([]), at(ms))
-    }
-
-    fn ids(members: &Membership) -> Vec<PeerId> {
-        members.members().iter().map(|member| member.id).collect()
-    }
-
-    #[test]
-    fn members_are_ordered_by_id_whatever_the_order_of_their_leases() {
-        let mut members = Membership::new(Timing::default());
-        assert_eq!(apply(&mut members, B, lease(1), 1, 0), News::Joined);
-        assert_eq!(apply(&mut members, A, lease(1), 1, 0), News::Joined);
-        assert_eq!(ids(&members), [A, B]);
-        assert_eq!(apply(&mut members, A, lease(1), 1, 1), News::Nothing);
-        assert_eq!(apply(&mut members, A, lease(1), 2, 1), News::Renewed);
-        let changed = Lease {
-            facts: vec![1],
-            ..lease(1)
-        };
-        assert_eq!(apply(&mut members, A, changed, 3, 1), News::Changed);
-        assert_eq!(members.members()[0].facts[..], [1]);
-    }
-
-    #[test]
-    fn the_silent_become_suspect_then_die_unless_they_speak() {
-        let mut members = Membership::new(Timing::default());
-        apply(&mut members, A, lease(1), 1, 0);
-        apply(&mut members, B, lease(1), 1, 0);
-        assert_eq!(members.tick(ME, at(3 * RENEWAL)), (vec![], false));
-        let (suspicions, _) = members.tick(ME, at(3 * RENEWAL + 1));
-        assert_eq!(suspicions.len(), 2);
-        assert_eq!(ids(&members), [A, B], "suspects are members");
-        assert_eq!(
-            apply(&mut members, A, lease(1), 2, 3 * RENEWAL + 2),
-            News::Renewed
-        );
-        let (none, has_died) = members.tick(ME, at(3 * RENEWAL + 5_001));
-        assert_eq!((none, has_died), (vec![], true));
-        assert_eq!(ids(&members), [A]);
-    }
-
-    #[test]
-    fn the_dead_come_back_by_a_newer_lease_alone() {
-        let mut members = Membership::new(Timing::default());
-        apply(&mut members, A, lease(1), 7, 0);
-        let suspicion = members.suspicion(A).unwrap();
-        assert!(members.suspect(suspicion, at(10)));
-        assert!(!members.suspect(suspicion, at(10)), "no news");
-        assert!(members.tick(ME, at(5_010)).1);
-        assert_eq!(apply(&mut members, A, lease(1), 7, 5_011), News::Nothing);
-        assert_eq!(ids(&members), []);
-        assert_eq!(apply(&mut members, A, lease(2), 1, 5_012), News::Joined);
-        assert!(!members.suspect(suspicion, at(5_013)), "refuted long ago");
-        assert_eq!(ids(&members), [A]);
-    }
-
-    #[test]
-    fn a_farewell_ends_membership_at_once_and_is_forgotten_later() {
-        let mut members = Membership::new(Timing::default());
-        apply(&mut members, A, lease(1), 1, 0);
-        let farewell = Lease {
-            is_farewell: true,
-            ..lease(1)
-        };
-        assert_eq!(apply(&mut members, A, farewell, 2, 5), News::Left);
-        assert_eq!(ids(&members), []);
-        members.tick(ME, at(600_004));
-        assert_eq!(members.entries.len(), 1);
-        members.tick(ME, at(600_005));
-        assert_eq!(members.entries.len(), 0);
-    }
-
-    #[test]
-    fn nobody_suspects_oneself() {
-        let mut members = Membership::new(Timing::default());
-        apply(&mut members, ME, lease(1), 1, 0);
-        assert_eq!(members.tick(ME, at(u64::MAX / 2)), (vec![], false));
-    }
-
-    #[test]
-    fn renewals_slow_down_as_members_grow() {
-        let mut members = Membership::new(Timing::default());
-        assert_eq!(members.renewal_ms(), RENEWAL);
-        for number in 0..128u8 {
-            apply(&mut members, PeerId::repeat(number), lease(1), 1, 0);
-        }
-        assert_eq!(members.renewal_ms(), 2 * RENEWAL);
-    }
+/// Whether one more lease of somebody known is heard. A farewell is, and whatever refutes
+/// a suspicion.
+fn may_follow(old: &mut Entry, lease: &Lease, now_ms: u64) -> bool {
+    let is_suspect = matches!(old.state, State::Suspect { .. });
+    let has_more = old.leases.take(now_ms);
+    has_more || is_suspect || lease.is_farewell
 }
+
+#[cfg(test)]
+mod tests;

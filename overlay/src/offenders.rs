@@ -42,7 +42,7 @@ impl Offence {
             Self::Envelope(Fault::Forged) => TOO_MANY,
             Self::Envelope(Fault::TooLarge | Fault::Undecodable | Fault::WrongNetwork) => SERIOUS,
             Self::Frame => SERIOUS,
-            Self::Rejected => 20,
+            Self::Rejected | Self::Envelope(Fault::Ahead) => 20,
             Self::Envelope(Fault::Replayed) => 5,
             // Much may be under way when two peers differ about whether they have a link.
             Self::OutOfTurn | Self::Envelope(Fault::Expired) => 1,

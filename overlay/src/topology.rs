@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use crate::clock::Now;
     use crate::lease::Version;
-    use crate::membership::Timing;
+    use crate::membership::{Arrival, Timing};
 
     const ME: PeerId = PeerId::repeat(0);
 
@@ -164,7 +164,14 @@ mod tests {
                 wall_ms: 0,
                 since_start_ms: 0,
             };
-            members.apply(PeerId::repeat(number), lease, version, Arc::new([]), now);
+            let arrival = Arrival {
+                author: PeerId::repeat(number),
+                from: PeerId::repeat(number),
+                lease,
+                version,
+                bytes: Arc::new([]),
+            };
+            members.apply(arrival, now);
         }
         members
     }

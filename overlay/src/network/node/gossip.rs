@@ -215,7 +215,7 @@ impl Node {
         let envelope = Envelope::open(bytes.clone(), self.network, limit, self.now())?;
         if matches!(envelope.errand, Errand::Lease | Errand::Suspicion) {
             self.shared.counters.received(Use::Membership, bytes.len());
-            let (_, news) = self.take_record(bytes.clone())?;
+            let (_, news) = self.take_record(from, bytes.clone())?;
             if news == News::Nothing {
                 return Ok(Some(Verdict::Ignore));
             }

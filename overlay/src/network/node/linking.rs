@@ -302,6 +302,7 @@ impl Node {
         if self.probed.remove(&peer) {
             self.accuse(peer);
         }
+        self.accuse_unreachable(peer);
         self.go_round(peer);
     }
 

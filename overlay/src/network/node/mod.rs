@@ -51,6 +51,7 @@ use crate::host_cache::HostCache;
 use crate::lease::Lease;
 use crate::membership::Membership;
 use crate::offenders::{Offence, Offenders};
+use crate::pace::Pace;
 use crate::replay::ReplayWindow;
 use crate::topology::Kind;
 use crate::{Event, MessageId, PeerId, Purpose, Replier, Role, Verdict, identity};
@@ -160,6 +161,10 @@ pub struct Node {
     // Leases.
     my_lease: Option<Lease>,
     renewed_ms: u64,
+    /// How many more leases this peer may write.
+    my_leases: Pace,
+    /// Somebody has said that this peer is dead, and it has not yet said otherwise.
+    is_suspected: bool,
     /// Records that wait to be passed to the leaves.
     for_leaves: Vec<Arc<[u8]>>,
     exchanged_ms: u64,
@@ -400,11 +405,15 @@ impl Node {
         let now_ms = self.now_ms();
         if peer != self.me && self.offenders.blame(peer, offence, now_ms) {
             tracing::warn!("{peer} is not spoken to any more: {offence:?}");
-            if let Some(peer) = identity::to_libp2p(peer) {
-                self.swarm.behaviour_mut().blocked.block_peer(peer);
+            if let Some(libp2p_peer) = identity::to_libp2p(peer) {
+                self.swarm.behaviour_mut().blocked.block_peer(libp2p_peer);
             }
             self.shared.set_offenders(self.offenders.list(now_ms));
             self.save_soon();
+            // Nor is it heard through others.
+            if self.membership.expel(peer, self.now()) {
+                self.say_members();
+            }
         }
     }
 

@@ -296,6 +296,10 @@ impl Node {
                     self.go_round(peer);
                 }
             }
+            Hop::None => {
+                self.accuse_unreachable(to);
+                self.lose(packet.origin);
+            }
             _ => self.lose(packet.origin),
         }
     }

@@ -13,9 +13,10 @@ use super::Node;
 use super::packets::Outbound;
 use crate::election::{Ability, Candidate, Electorate};
 use crate::envelope::{Envelope, Errand, Fault};
-use crate::lease::{FACTS_BYTES, Lease, MOST_ADDRESSES, Suspicion};
-use crate::membership::News;
+use crate::lease::{FACTS_BYTES, Lease, MOST_ADDRESSES, Suspicion, Version};
+use crate::membership::{Arrival, News};
 use crate::offenders::Offence;
+use crate::pace::Allowance;
 use crate::topology::{self, Kind};
 use crate::{PeerId, Role, identity};
 
@@ -27,8 +28,13 @@ pub const RECORD_BYTES: usize = 8 << 10;
 const EXCHANGE_MS: u64 = 60_000;
 /// How long a suspicion is worth hearing.
 const SUSPICION_LIFE_MS: u64 = 60_000;
-/// How many renewals a lease outlives.
-const LEASE_RENEWALS: u64 = 10;
+/// Leases that this peer writes: fewer than others hear of one author.
+pub const OWN_LEASES: Allowance = Allowance {
+    at_once: 12,
+    each_minute: 90,
+};
+/// Suspicions of this peer are refuted so often at most.
+const REFUTED_MS: u64 = 500;
 /// A supernode or a relay needs this much of an upload limit, if there is one.
 const SUPERNODE_BYTES_PER_SEC: u64 = 64 << 10;
 /// Records that may wait for the leaves.
@@ -92,9 +98,12 @@ impl Node {
     /// Signs and spreads this peer's lease if it says something new, or is due.
     pub(super) fn update_lease(&mut self) {
         let lease = self.lease_now();
-        let due_ms = self.renewed_ms + self.membership.renewal_ms();
+        let now_ms = self.now_ms();
         let is_new = self.my_lease.as_ref() != Some(&lease);
-        if is_new || self.now_ms() >= due_ms {
+        let is_refuting = self.is_suspected && now_ms >= self.renewed_ms + REFUTED_MS;
+        let is_due = now_ms >= self.renewed_ms + self.membership.renewal_ms();
+        // What is not said now is said at the next tick.
+        if (is_new || is_refuting || is_due) && self.my_leases.take(now_ms) {
             self.renew(lease, false);
         }
     }
@@ -133,19 +142,24 @@ impl Node {
 
     fn renew(&mut self, lease: Lease, is_farewell: bool) -> Option<Arc<[u8]>> {
         let now = self.now();
-        let life_ms = LEASE_RENEWALS * self.membership.renewal_ms();
+        let life_ms = self.membership.life_ms();
         let body = lease.encode();
         let sealed = self.sealer.seal(Errand::Lease, None, &body, now, life_ms);
         let (sequence, bytes) = sealed?;
-        let version = crate::lease::Version {
-            incarnation: self.incarnation,
-            sequence,
-        };
         self.renewed_ms = now.since_start_ms;
+        self.is_suspected = false;
         self.my_lease = Some(lease.clone());
-        let news = self
-            .membership
-            .apply(self.me, lease, version, bytes.clone(), now);
+        let arrival = Arrival {
+            author: self.me,
+            from: self.me,
+            lease,
+            version: Version {
+                incarnation: self.incarnation,
+                sequence,
+            },
+            bytes: bytes.clone(),
+        };
+        let news = self.membership.apply(arrival, now);
         if !matches!(news, News::Renewed | News::Nothing) {
             self.say_members();
         }
@@ -171,10 +185,44 @@ impl Node {
     /// A member cannot be reached any more.
     pub(super) fn accuse(&mut self, peer: PeerId) {
         if let Some(suspicion) = self.membership.suspicion(peer) {
-            let now = self.now();
-            self.membership.suspect(suspicion, now);
-            self.spread_suspicion(suspicion);
+            self.say_suspicion(suspicion);
         }
+    }
+
+    /// A member cannot be reached now. If no other way leads to it, it is accused: it may
+    /// have been made up.
+    pub(super) fn accuse_unreachable(&mut self, peer: PeerId) {
+        // Whoever has no links cannot tell who is to blame for that.
+        if self.links.is_empty() || self.has_way(peer) {
+            return;
+        }
+        let now = self.now();
+        if let Some(suspicion) = self.membership.unreachable(peer, now) {
+            self.say_suspicion(suspicion);
+        }
+    }
+
+    fn say_suspicion(&mut self, suspicion: Suspicion) {
+        let now = self.now();
+        self.membership.suspect(self.me, suspicion, now);
+        self.spread_suspicion(suspicion);
+    }
+
+    /// Whether there is a way to a member, or one that has not been tried lately.
+    fn has_way(&self, peer: PeerId) -> bool {
+        let Some(lease) = self.membership.lease(peer) else {
+            return false;
+        };
+        let now_ms = self.now_ms();
+        let is_due = |other: PeerId| self.peer_back_off.is_due(&other, now_ms);
+        let leads = |&other: &PeerId| {
+            let is_other = other != peer && other != self.me;
+            let may_be_met = || self.membership.lease(other).is_some() && is_due(other);
+            is_other && (self.links.contains(&other) || may_be_met())
+        };
+        self.links.contains(&peer)
+            || lease.via.iter().any(leads)
+            || (is_due(peer) && !self.addresses_of(peer).is_empty())
     }
 
     fn spread_suspicion(&mut self, suspicion: Suspicion) {
@@ -256,7 +304,7 @@ impl Node {
         for bytes in records {
             self.shared.counters.received(Use::Membership, bytes.len());
             let bytes: Arc<[u8]> = bytes.into();
-            match self.take_record(bytes.clone()) {
+            match self.take_record(from, bytes.clone()) {
                 Ok((author, news)) => {
                     // What is only renewed is gossip everywhere already, unless its
                     // author has no other way.
@@ -280,46 +328,56 @@ impl Node {
         }
     }
 
-    /// Takes in a lease or a suspicion; tells whose it is and what it changed.
-    pub(super) fn take_record(&mut self, bytes: Arc<[u8]>) -> Result<(PeerId, News), Fault> {
+    /// Takes in a lease or a suspicion that a neighbour brought; tells whose it is and what
+    /// it changed.
+    pub(super) fn take_record(
+        &mut self,
+        from: PeerId,
+        bytes: Arc<[u8]>,
+    ) -> Result<(PeerId, News), Fault> {
         let now = self.now();
         let envelope = Envelope::open(bytes, self.network, RECORD_BYTES, now)?;
+        let author = envelope.author;
         if let Some((lease, version)) = Lease::decode(&envelope) {
-            if envelope.author == self.me {
-                return Ok((self.me, News::Nothing));
+            // A clock that was put right leaves leases of the future behind. They harm
+            // their author alone, as nobody could tell when they are over.
+            let is_offender = self.offenders.contains(author, now.since_start_ms);
+            if author == self.me || is_offender || version.is_ahead(now) {
+                return Ok((author, News::Nothing));
             }
-            let author = envelope.author;
-            let news = self
-                .membership
-                .apply(author, lease, version, envelope.bytes, now);
+            let arrival = Arrival {
+                author,
+                from,
+                lease,
+                version,
+                bytes: envelope.bytes,
+            };
+            let news = self.membership.apply(arrival, now);
             if !matches!(news, News::Renewed | News::Nothing) {
                 self.say_members();
             }
             return Ok((author, news));
         }
         let suspicion = Suspicion::decode(&envelope).ok_or(Fault::Undecodable)?;
+        if suspicion.version.is_impossible(now) {
+            // Nobody holds such a lease, so nobody passes this on by the rules.
+            return Err(Fault::Ahead);
+        }
         let is_news = if suspicion.peer == self.me {
-            self.refute(suspicion);
+            // Somebody thinks that this peer is dead. It is not, whichever lease is meant:
+            // others may hold an older one.
+            self.is_suspected = true;
+            self.update_lease();
             false
         } else {
-            self.membership.suspect(suspicion, now)
+            self.membership.suspect(author, suspicion, now)
         };
         let news = if is_news {
             News::Changed
         } else {
             News::Nothing
         };
-        Ok((envelope.author, news))
-    }
-
-    /// Somebody thinks that this peer is dead. It is not.
-    fn refute(&mut self, suspicion: Suspicion) {
-        const AT_MOST_EVERY_MS: u64 = 500;
-        let is_current = suspicion.version.incarnation == self.incarnation;
-        if is_current && self.now_ms() >= self.renewed_ms + AT_MOST_EVERY_MS {
-            let lease = self.lease_now();
-            self.renew(lease, false);
-        }
+        Ok((author, news))
     }
 
     pub(super) fn tick_records(&mut self) {

@@ -22,6 +22,7 @@ use super::super::traffic_limit::TrafficLimit;
 use super::super::transport;
 use super::keeping::{self, SAVE_MS};
 use super::reaching::Reach;
+use super::records::OWN_LEASES;
 use super::{Control, Node};
 use crate::back_off::BackOff;
 use crate::clock::Clock;
@@ -30,6 +31,7 @@ use crate::envelope::{NetworkTag, Sealer};
 use crate::host_cache::HostCache;
 use crate::membership::Membership;
 use crate::offenders::Offenders;
+use crate::pace::Pace;
 use crate::replay::ReplayWindow;
 use crate::topology::Kind;
 use crate::{Event, addresses, identity};
@@ -104,6 +106,8 @@ impl Node {
             random: u64::from_be_bytes(random),
             my_lease: None,
             renewed_ms: 0,
+            my_leases: Pace::new(OWN_LEASES, 0),
+            is_suspected: false,
             for_leaves: Vec::new(),
             exchanged_ms: 0,
             mended_ms: 0,
