@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use peercrawl_overlay::handshake::Fact;
 use peercrawl_overlay::memory::MemoryNetwork;
 use peercrawl_overlay::network::{self, Kind, NetworkOverlay, Options, StartError};
 use peercrawl_overlay::{Overlay, PeerId, identity};
@@ -100,25 +101,26 @@ pub fn options(settings: &Settings, secret: [u8; 32], limits: Arc<Limits>) -> Op
 }
 
 /// What all peers of a network must agree on, or they would hand URLs to peers that do
-/// not own them, and not know each other's fingerprints.
-fn agreement(settings: &Settings) -> Vec<u8> {
+/// not own them, and not know each other's fingerprints. A peer that differs is told in
+/// which of these. The overlay adds its own kind.
+fn agreement(settings: &Settings) -> Vec<Fact> {
     let distribution = &settings.distribution;
     let form = CanonicalForm::new(&settings.crawl.session_ids);
-    let facts = (
-        settings.overlay.kind,
-        distribution.kind,
-        distribution.replicas,
-        distribution.peers,
-        form.rules_fingerprint(),
-        URL_SEED,
-    );
-    // Encoding numbers into memory does not fail.
-    postcard::to_stdvec(&facts).unwrap_or_default()
+    let kind = format!("{:?}", distribution.kind).to_lowercase();
+    let rules = format!("{:016x}", form.rules_fingerprint());
+    vec![
+        Fact::new("distribution.kind", kind),
+        Fact::new("distribution.replicas", distribution.replicas),
+        Fact::new("distribution.peers", distribution.peers),
+        Fact::new("form of URLs with crawl.session_ids", rules),
+        Fact::new("seed of hashes", URL_SEED),
+    ]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::DistributionChoice;
 
     #[test]
     fn peers_agree_on_rules_and_not_on_tastes() {
@@ -132,7 +134,9 @@ mod tests {
         assert!(same(|other| other.distribution.capacity = 16));
         assert!(same(|other| other.distribution.index = 7));
         assert!(!same(|other| other.distribution.peers = 9));
-        assert!(!same(|other| other.overlay.kind = OverlayChoice::Supernode));
+        assert!(!same(
+            |other| other.distribution.kind = DistributionChoice::Static
+        ));
         assert!(!same(|other| other.crawl.session_ids.clear()));
     }
 }

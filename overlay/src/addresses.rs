@@ -4,7 +4,7 @@
 //! that come from other peers are dialled only if they are public, unless the user
 //! allows otherwise.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use libp2p::multiaddr::Protocol;
 use libp2p::{Multiaddr, PeerId};
@@ -76,6 +76,41 @@ pub fn may_use(address: &Multiaddr, peer: PeerId, allow_private: bool) -> bool {
         _ => false,
     };
     is_one_hop && relay != peer && may_dial(&relay_address, allow_private)
+}
+
+/// The peer that an address names: the last one, as there is another before it if it leads
+/// through a relay.
+pub fn name(address: &Multiaddr) -> Option<PeerId> {
+    let names = address.iter().filter_map(|part| match part {
+        Protocol::P2p(peer) => Some(peer),
+        _ => None,
+    });
+    names.last()
+}
+
+/// The network that a public address is in, as providers give them out to one customer: the
+/// first 24 bits of IPv4, 48 of IPv6. `None` for a private address.
+pub fn neighbourhood(ip: IpAddr) -> Option<IpAddr> {
+    if !is_public(ip) {
+        return None;
+    }
+    Some(match ip.to_canonical() {
+        IpAddr::V4(v4) => {
+            let [a, b, c, _] = v4.octets();
+            Ipv4Addr::new(a, b, c, 0).into()
+        }
+        IpAddr::V6(v6) => {
+            let [a, b, c, ..] = v6.segments();
+            Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 0).into()
+        }
+    })
+}
+
+/// The place that somebody comes from, whatever port it uses: its neighbourhood, or the
+/// address of its machine if that is private.
+pub fn place(address: &Multiaddr) -> String {
+    let place = ip(address).map(|ip| neighbourhood(ip).unwrap_or(ip));
+    place.map_or_else(|| "an unknown place".into(), |ip| ip.to_string())
 }
 
 /// The address of the machine in an address.
@@ -215,6 +250,19 @@ mod tests {
             format!("/p2p/{RELAY}/p2p-circuit/p2p/{PEER}"),
         ] {
             assert!(!used(&odd, true), "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_neighbourhood_is_what_one_customer_may_have() {
+        let near = |text: &str| neighbourhood(text.parse().unwrap());
+        assert_eq!(near("8.8.8.8"), near("8.8.8.200"));
+        assert_eq!(near("::ffff:8.8.8.8"), near("8.8.8.9"));
+        assert_ne!(near("8.8.8.8"), near("8.8.9.8"));
+        assert_eq!(near("2606:4700:1:2::3"), near("2606:4700:1:ffff::4"));
+        assert_ne!(near("2606:4700:1::"), near("2606:4700:2::"));
+        for private in ["127.0.0.1", "192.168.3.4", "fe80::1", "::1"] {
+            assert_eq!(near(private), None, "{private}");
         }
     }
 

@@ -2,8 +2,9 @@
 //!
 //! Every peer decides for itself, from what the leases say: there should be one supernode
 //! to ten leaves, three at least. If some are missing, the longest-running peers that
-//! offer themselves step forward; if there are many too many, the youngest steps back.
-//! Both wait for a while first, so that peers that come and go do not make others
+//! offer themselves step forward; if there are many too many, the youngest steps back, and
+//! so does one that others cannot reach any more if there are enough without it.
+//! All wait for a while first, so that peers that come and go do not make others
 //! change roles all the time.
 
 use crate::{PeerId, Role};
@@ -22,7 +23,7 @@ pub struct Patience {
     pub uptime_ms: u64,
     /// How long supernodes are missing before somebody steps forward.
     pub promote_ms: u64,
-    /// How long there are too many before somebody steps back.
+    /// How long there are too many, or one is of no use, before somebody steps back.
     pub demote_ms: u64,
 }
 
@@ -50,6 +51,8 @@ pub struct Candidate {
 pub struct Electorate {
     /// The supernodes, this peer included if it is one.
     pub supernodes: Vec<Candidate>,
+    /// How many of the others among them can be reached and have bandwidth to spare.
+    pub fit: usize,
     /// The leaves that offer themselves, this peer included if it does.
     pub offers: Vec<Candidate>,
     /// How many leaves there are.
@@ -83,6 +86,14 @@ pub struct Election {
     role: Role,
     missing_since_ms: Option<u64>,
     surplus_since_ms: Option<u64>,
+    unfit_since_ms: Option<u64>,
+}
+
+impl Ability {
+    /// Whether it can serve leaves, however long it has run.
+    pub fn is_fit(self) -> bool {
+        self.is_allowed && self.is_reachable && self.has_capacity
+    }
 }
 
 impl Election {
@@ -93,6 +104,7 @@ impl Election {
             role: Role::Leaf,
             missing_since_ms: None,
             surplus_since_ms: None,
+            unfit_since_ms: None,
         }
     }
 
@@ -104,10 +116,7 @@ impl Election {
     /// Whether this peer offers itself.
     pub fn offers(&self, ability: Ability, supernodes: usize) -> bool {
         let is_old_enough = ability.uptime_ms >= self.patience.uptime_ms;
-        ability.is_allowed
-            && ability.is_reachable
-            && ability.has_capacity
-            && (is_old_enough || supernodes < FEWEST)
+        ability.is_fit() && (is_old_enough || supernodes < FEWEST)
     }
 
     /// Decides this peer's role.
@@ -136,6 +145,7 @@ impl Election {
             self.missing_since_ms = None;
         } else {
             self.surplus_since_ms = None;
+            self.unfit_since_ms = None;
         }
         self.role
     }
@@ -175,6 +185,9 @@ impl Election {
         if !ability.is_allowed && count > 1 {
             return true;
         }
+        if self.is_of_no_use(ability, electorate, wanted, now_ms) {
+            return true;
+        }
         // Half as many again are not worth a change.
         if count <= wanted + wanted.div_ceil(2) {
             self.surplus_since_ms = None;
@@ -183,6 +196,25 @@ impl Election {
         let since_ms = *self.surplus_since_ms.get_or_insert(now_ms);
         let is_youngest = electorate.supernodes.iter().all(|&other| other <= me);
         is_youngest && now_ms >= since_ms + self.patience.demote_ms
+    }
+
+    /// Whether this supernode has not been fit for a while, and there are enough that are.
+    /// Only those count of whom it is known: if nobody can be reached, all go on as well
+    /// as they can.
+    fn is_of_no_use(
+        &mut self,
+        ability: Ability,
+        electorate: &Electorate,
+        wanted: usize,
+        now_ms: u64,
+    ) -> bool {
+        if ability.is_fit() {
+            self.unfit_since_ms = None;
+            return false;
+        }
+        let since_ms = *self.unfit_since_ms.get_or_insert(now_ms);
+        let has_others = electorate.fit + electorate.offers.len() >= wanted;
+        has_others && now_ms >= since_ms + self.patience.demote_ms
     }
 }
 
@@ -213,6 +245,7 @@ mod tests {
     fn network(supernodes: &[u8], offers: &[u8], leaves: usize) -> Electorate {
         Electorate {
             supernodes: supernodes.iter().map(|&n| peer(n)).collect(),
+            fit: supernodes.len().saturating_sub(1),
             offers: offers.iter().map(|&n| peer(n)).collect(),
             leaves,
         }
@@ -313,6 +346,53 @@ mod tests {
         let mut fifth = supernode();
         fifth.decide(peer(5), ABLE, &fair, 0);
         assert_eq!(fifth.decide(peer(5), ABLE, &fair, 500_000), Role::Supernode);
+    }
+
+    /// A supernode whose router has closed, or whose line is spent, stayed one for ever.
+    #[test]
+    fn one_that_is_of_no_use_steps_back_while_others_can_serve() {
+        let private = Ability {
+            is_reachable: false,
+            ..ABLE
+        };
+        let spent = Ability {
+            has_capacity: false,
+            ..ABLE
+        };
+        for unfit in [private, spent] {
+            let others = network(&[1, 2, 3, 4], &[], 10);
+            let mut senior = Election::new(PATIENCE);
+            senior.role = Role::Supernode;
+            for ms in [0, 119_999] {
+                let role = senior.decide(peer(1), unfit, &others, ms);
+                assert_eq!(role, Role::Supernode);
+            }
+            let mut spell = Election::new(PATIENCE);
+            spell.role = Role::Supernode;
+            for (ability, ms) in [(unfit, 0), (ABLE, 60_000), (unfit, 120_000)] {
+                let role = spell.decide(peer(1), ability, &others, ms);
+                assert_eq!(role, Role::Supernode, "it was fit in between");
+            }
+            assert_eq!(senior.decide(peer(1), unfit, &others, 120_000), Role::Leaf);
+            let again = senior.decide(peer(1), unfit, &others, 500_000);
+            assert_eq!(again, Role::Leaf, "it does not come back");
+        }
+        // Nobody else can serve: it goes on, as all of them do.
+        let nobody = Electorate {
+            fit: 1,
+            ..network(&[1, 2, 3, 4], &[], 10)
+        };
+        let mut last = Election::new(PATIENCE);
+        last.role = Role::Supernode;
+        last.decide(peer(1), private, &nobody, 0);
+        let role = last.decide(peer(1), private, &nobody, 500_000);
+        assert_eq!(role, Role::Supernode);
+        let replaced = Electorate {
+            offers: vec![peer(7), peer(8)],
+            ..nobody
+        };
+        let role = last.decide(peer(1), private, &replaced, 500_001);
+        assert_eq!(role, Role::Leaf);
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub struct Lease {
     pub incarnation: u64,
     /// What it does for the overlay.
     pub role: Role,
-    /// Whether it would be a supernode.
+    /// Whether it would be a supernode; of one that is, whether it still can.
     pub offers: bool,
     /// How many leaves it serves, rounded down to fours.
     pub leaves: u8,

@@ -17,7 +17,7 @@
 //! - [`memory`]: an overlay inside one process, for a peer alone and for tests
 //! - [`network`]: the flat and the supernode overlay over libp2p
 //! - [`membership`] and [`lease`], [`election`], [`topology`], [`routing`], [`host_cache`],
-//!   [`back_off`], [`pace`], [`addresses`]: what those two decide, as state machines and
+//!   [`back_off`], [`pace`], [`once`], [`handshake`], [`addresses`]: what those two decide, as state machines and
 //!   functions that are told the time and touch no socket
 //! - [`reachability`]: whether others can reach a peer; [`guard`]: where anybody may be
 //!   made to connect
@@ -31,6 +31,7 @@ pub mod election;
 pub mod envelope;
 mod event;
 pub mod guard;
+pub mod handshake;
 pub mod host_cache;
 pub mod identity;
 pub mod lease;
@@ -39,6 +40,7 @@ pub mod memory;
 pub mod meter;
 pub mod network;
 pub mod offenders;
+pub mod once;
 pub mod pace;
 mod peer_id;
 pub mod reachability;

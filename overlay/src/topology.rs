@@ -16,6 +16,16 @@ pub enum Kind {
     Supernode = 1,
 }
 
+impl Kind {
+    /// Its name, as a person would say it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Flat => "flat",
+            Self::Supernode => "supernode",
+        }
+    }
+}
+
 /// Orders others differently for each peer, so that not all choose the same ones.
 fn rank(me: PeerId, other: PeerId) -> [u8; 8] {
     let hash = blake3::Hasher::new()
@@ -27,17 +37,21 @@ fn rank(me: PeerId, other: PeerId) -> [u8; 8] {
     rank
 }
 
-/// The members that `me` should make links to, the best first, given those that it has.
+/// The members that `me` should make links to, the best first, given those that it has. Those
+/// that may not be dialled now stand in nobody's way.
 pub fn wanted(
     kind: Kind,
     me: PeerId,
     role: Role,
     links: &[PeerId],
     members: &Membership,
+    may_dial: &dyn Fn(PeerId) -> bool,
 ) -> Vec<PeerId> {
-    let is_new = |&(id, _): &(PeerId, &Lease)| id != me && !links.contains(&id);
+    let is_new = |&(id, _): &(PeerId, &Lease)| id != me && !links.contains(&id) && may_dial(id);
     if is_lost(kind, role, links, members) {
-        return anybody(me, links, members);
+        let mut anybody = anybody(me, links, members);
+        anybody.retain(|&id| may_dial(id));
+        return anybody;
     }
     let mut wanted: Vec<_> = match (kind, role) {
         (Kind::Flat, _) if links.len() >= FLAT_LINKS => return Vec::new(),
@@ -142,6 +156,7 @@ mod tests {
     use crate::membership::{Arrival, Timing};
 
     const ME: PeerId = PeerId::repeat(0);
+    const ANY: fn(PeerId) -> bool = |_| true;
 
     fn members(roles: &[(u8, Role)]) -> Membership {
         let mut members = Membership::new(Timing::default());
@@ -184,11 +199,14 @@ mod tests {
     fn flat_peers_link_to_anybody_until_they_have_enough() {
         let roles: Vec<_> = (0..40).map(|n| (n, Role::Peer)).collect();
         let members = members(&roles);
-        let wants = wanted(Kind::Flat, ME, Role::Peer, &[], &members);
+        let wants = wanted(Kind::Flat, ME, Role::Peer, &[], &members, &ANY);
         assert_eq!(wants.len(), 2 * FLAT_LINKS);
         assert!(!wants.contains(&ME));
         let enough = &wants[..FLAT_LINKS];
-        assert_eq!(wanted(Kind::Flat, ME, Role::Peer, enough, &members), []);
+        assert_eq!(
+            wanted(Kind::Flat, ME, Role::Peer, enough, &members, &ANY),
+            []
+        );
         assert_eq!(unwanted(Kind::Flat, Role::Peer, &wants, &members), []);
         let via_of = |is_reachable| via(Kind::Flat, Role::Peer, is_reachable, &wants, &members);
         assert_eq!(via_of(false), wants[..3]);
@@ -208,12 +226,12 @@ mod tests {
         ]);
         let kind = Kind::Supernode;
         let links = ids(&[5, 1, 2]);
-        let mut more = wanted(kind, ME, Leaf, &links, &members);
+        let mut more = wanted(kind, ME, Leaf, &links, &members, &ANY);
         more.sort();
         assert_eq!(more, ids(&[3, 4]));
         assert_eq!(unwanted(kind, Leaf, &links, &members), ids(&[5]));
         let links = ids(&[5, 1, 2, 4, 3]);
-        assert_eq!(wanted(kind, ME, Leaf, &links, &members), []);
+        assert_eq!(wanted(kind, ME, Leaf, &links, &members, &ANY), []);
         assert_eq!(via(kind, Leaf, false, &links, &members), ids(&[1, 2, 4]));
         assert_eq!(unwanted(kind, Leaf, &links, &members), ids(&[5, 3]));
         assert_eq!(unwanted(kind, Leaf, &ids(&[5]), &members), []);
@@ -224,19 +242,19 @@ mod tests {
         use Role::{Leaf, Supernode};
         let kind = Kind::Supernode;
         let all = members(&[(0, Leaf), (1, Leaf), (2, Supernode), (3, Leaf)]);
-        let wants = wanted(kind, ME, Leaf, &[], &all);
+        let wants = wanted(kind, ME, Leaf, &[], &all, &ANY);
         assert_eq!((wants[0], wants.len()), (PeerId::repeat(2), 3));
         let leaves = members(&[(0, Leaf), (1, Leaf), (3, Leaf)]);
-        assert_eq!(wanted(kind, ME, Leaf, &ids(&[1]), &leaves), ids(&[3]));
-        assert_eq!(wanted(kind, ME, Supernode, &[], &leaves).len(), 2);
-        assert_eq!(wanted(kind, ME, Supernode, &ids(&[1]), &leaves), []);
+        assert_eq!(wanted(kind, ME, Leaf, &ids(&[1]), &leaves, &ANY), ids(&[3]));
+        assert_eq!(wanted(kind, ME, Supernode, &[], &leaves, &ANY).len(), 2);
+        assert_eq!(wanted(kind, ME, Supernode, &ids(&[1]), &leaves, &ANY), []);
     }
 
     #[test]
     fn a_supernode_wants_all_supernodes() {
         use Role::{Leaf, Supernode};
         let members = members(&[(0, Supernode), (1, Supernode), (2, Supernode), (3, Leaf)]);
-        let wants = wanted(Kind::Supernode, ME, Supernode, &ids(&[1]), &members);
+        let wants = wanted(Kind::Supernode, ME, Supernode, &ids(&[1]), &members, &ANY);
         assert_eq!(wants, ids(&[2]));
         assert_eq!(
             unwanted(Kind::Supernode, Supernode, &ids(&[3]), &members),
@@ -248,7 +266,19 @@ mod tests {
     fn a_leaf_prefers_supernodes_with_few_leaves() {
         use Role::{Leaf, Supernode};
         let members = members(&[(0, Leaf), (1, Supernode), (25, Supernode), (29, Supernode)]);
-        let wants = wanted(Kind::Supernode, ME, Leaf, &[], &members);
+        let wants = wanted(Kind::Supernode, ME, Leaf, &[], &members, &ANY);
         assert_eq!(wants[0], PeerId::repeat(1));
+    }
+
+    /// A few that could not be reached were tried for ever, and the others never.
+    #[test]
+    fn those_that_rest_stand_in_nobodys_way() {
+        let roles: Vec<_> = (0..40).map(|number| (number, Role::Peer)).collect();
+        let members = members(&roles);
+        let first = wanted(Kind::Flat, ME, Role::Peer, &[], &members, &ANY);
+        let is_other = |id| !first.contains(&id);
+        let others = wanted(Kind::Flat, ME, Role::Peer, &[], &members, &is_other);
+        assert_eq!(others.len(), first.len());
+        assert!(others.iter().all(|&id| is_other(id)));
     }
 }

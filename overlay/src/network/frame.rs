@@ -36,6 +36,10 @@ pub enum Request {
         version: u16,
         /// The network's name.
         network: String,
+        /// What time it is there, in milliseconds since 1970.
+        wall_ms: u64,
+        /// What else members agree on, by name and value.
+        facts: Vec<(String, String)>,
         /// The hash of everything that members agree on.
         agreement: [u8; 32],
         /// Whether it wants to be a leaf here.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::election::Patience;
+use crate::handshake::Fact;
 use crate::membership::Timing;
 use crate::meter::Meter;
 use crate::topology::Kind;
@@ -20,8 +21,8 @@ pub struct Options {
     pub secret: [u8; 32],
     /// The network to be in.
     pub network: String,
-    /// What else all members must agree on, in bytes that are equal if they do.
-    pub agreement: Vec<u8>,
+    /// What else all members must agree on.
+    pub agreement: Vec<Fact>,
     /// Where to listen: multiaddresses, TCP or QUIC.
     pub listen: Vec<String>,
     /// Where to find the network: multiaddresses, DNS names and `dnsaddr` too.
@@ -140,8 +141,21 @@ impl Options {
         hasher.update(&PROTOCOL_VERSION.to_be_bytes());
         hasher.update(&(self.network.len() as u64).to_be_bytes());
         hasher.update(self.network.as_bytes());
-        hasher.update(&self.agreement);
+        for Fact { name, value } in &self.agreement {
+            for text in [name, value] {
+                hasher.update(&(text.len() as u64).to_be_bytes());
+                hasher.update(text.as_bytes());
+            }
+        }
         *hasher.finalize().as_bytes()
+    }
+
+    /// What members must agree on beside the network and the protocol, by name and value.
+    pub(super) fn facts(&self, kind: Kind) -> Vec<(String, String)> {
+        let kind = Fact::new("kind of overlay", kind.name());
+        let all = std::iter::once(&kind).chain(&self.agreement);
+        all.map(|fact| (fact.name.clone(), fact.value.clone()))
+            .collect()
     }
 }
 

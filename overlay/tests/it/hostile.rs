@@ -72,10 +72,12 @@ impl Codec for Raw {
 
 /// The frames that peers understand, written anew so that a change of them is noticed.
 #[derive(Serialize)]
-enum Frame {
+pub enum Frame {
     Hello {
         version: u16,
         network: String,
+        wall_ms: u64,
+        facts: Vec<(String, String)>,
         agreement: [u8; 32],
         is_leaf: bool,
         records: Vec<Vec<u8>>,
@@ -89,13 +91,13 @@ enum Frame {
 }
 
 impl Frame {
-    fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         postcard::to_stdvec(self).unwrap()
     }
 }
 
 /// What all of the test network agree on.
-fn agreement() -> [u8; 32] {
+pub fn agreement() -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     // A flat overlay.
     hasher.update(&[0]);
@@ -105,20 +107,34 @@ fn agreement() -> [u8; 32] {
     *hasher.finalize().as_bytes()
 }
 
-fn network_tag() -> NetworkTag {
+/// A lease that says nothing.
+pub fn lease() -> Lease {
+    Lease {
+        incarnation: 1,
+        role: Role::Peer,
+        offers: false,
+        leaves: 0,
+        is_farewell: false,
+        addresses: vec![],
+        via: vec![],
+        facts: vec![],
+    }
+}
+
+pub fn network_tag() -> NetworkTag {
     agreement()[..8].try_into().unwrap()
 }
 
-struct Attacker {
+pub struct Attacker {
     swarm: Swarm<request_response::Behaviour<Raw>>,
-    sealer: Sealer,
-    clock: Clock,
+    pub sealer: Sealer,
+    pub clock: Clock,
     victim: libp2p::PeerId,
-    address: Multiaddr,
+    pub address: Multiaddr,
 }
 
 impl Attacker {
-    fn new(number: u8, victim: &NetworkOverlay) -> Self {
+    pub fn new(number: u8, victim: &NetworkOverlay) -> Self {
         let keypair: Keypair = identity::keypair([number; 32]).unwrap();
         let transport = tcp::tokio::Transport::new(tcp::Config::default())
             .upgrade(upgrade::Version::V1)
@@ -147,7 +163,7 @@ impl Attacker {
     }
 
     /// Connects; tells whether the connection lives long enough for a request.
-    async fn connect(&mut self) {
+    pub async fn connect(&mut self) {
         self.swarm.dial(self.address.clone()).unwrap();
         let connected = async {
             loop {
@@ -162,7 +178,7 @@ impl Attacker {
     }
 
     /// Sends a frame and waits for the response; `None` if there is none.
-    async fn says(&mut self, frame: Vec<u8>) -> Option<Vec<u8>> {
+    pub async fn says(&mut self, frame: Vec<u8>) -> Option<Vec<u8>> {
         let behaviour = self.swarm.behaviour_mut();
         let id = behaviour.send_request(&self.victim, frame);
         let response = async {
@@ -190,7 +206,7 @@ impl Attacker {
         response.filter(|response| !response.is_empty())
     }
 
-    fn seal(&mut self, errand: Errand, to: Option<PeerId>, body: &[u8]) -> Vec<u8> {
+    pub fn seal(&mut self, errand: Errand, to: Option<PeerId>, body: &[u8]) -> Vec<u8> {
         let now = self.clock.now();
         self.sealer
             .seal(errand, to, body, now, 60_000)
@@ -199,30 +215,28 @@ impl Attacker {
             .to_vec()
     }
 
-    fn hello(&mut self) -> Vec<u8> {
-        let lease = Lease {
-            incarnation: 1,
-            role: Role::Peer,
-            offers: false,
-            leaves: 0,
-            is_farewell: false,
-            addresses: vec![],
-            via: vec![],
-            facts: vec![],
-        };
-        let lease = self.seal(Errand::Lease, None, &lease.encode());
+    pub fn hello(&mut self) -> Vec<u8> {
+        let wall_ms = self.clock.now().wall_ms;
+        self.hello_with(vec![], wall_ms)
+    }
+
+    /// A hello that also tells of others, by a clock of its own.
+    pub fn hello_with(&mut self, others: Vec<Vec<u8>>, wall_ms: u64) -> Vec<u8> {
+        let lease = self.seal(Errand::Lease, None, &lease().encode());
         Frame::Hello {
             version: PROTOCOL_VERSION,
             network: "test".into(),
+            wall_ms,
+            facts: vec![("kind of overlay".into(), "flat".into())],
             agreement: agreement(),
             is_leaf: false,
-            records: vec![lease],
+            records: [vec![lease], others].concat(),
         }
         .bytes()
     }
 
     /// Becomes a member by the rules.
-    async fn join(&mut self) {
+    pub async fn join(&mut self) {
         self.connect().await;
         let hello = self.hello();
         let welcome = self.says(hello).await.unwrap();
@@ -231,7 +245,7 @@ impl Attacker {
 }
 
 /// Runs an attack against a peer with a friend.
-fn attack(attack: impl AsyncFnOnce(&mut Attacker, &NetworkOverlay)) {
+pub fn attack(attack: impl AsyncFnOnce(&mut Attacker, &NetworkOverlay)) {
     let victim = start(Kind::Flat, options(1, &[])).unwrap();
     let friend = start(Kind::Flat, options(2, &victim.listening())).unwrap();
     eventually("friends", || {
@@ -329,13 +343,8 @@ fn a_forged_lease() {
         attacker.join().await;
         let farewell = Lease {
             incarnation: u64::MAX,
-            role: Role::Peer,
-            offers: false,
-            leaves: 0,
             is_farewell: true,
-            addresses: vec![],
-            via: vec![],
-            facts: vec![],
+            ..lease()
         };
         let mut envelope = attacker.seal(Errand::Lease, None, &farewell.encode());
         envelope[9..41].copy_from_slice(&identity_of(2).0);
@@ -493,7 +502,7 @@ fn a_reader_that_never_reads() {
 }
 
 /// What a friend sends arrives, whatever others have done.
-fn friends_still_talk(victim: &dyn Overlay, friend: &dyn Overlay) {
+pub fn friends_still_talk(victim: &dyn Overlay, friend: &dyn Overlay) {
     friend
         .send(victim.me(), Purpose::Urls, Arc::new([4]))
         .unwrap();
@@ -506,6 +515,6 @@ fn friends_still_talk(victim: &dyn Overlay, friend: &dyn Overlay) {
     });
 }
 
-fn identity_of(number: u8) -> PeerId {
+pub fn identity_of(number: u8) -> PeerId {
     identity::peer_of(&identity::keypair([number; 32]).unwrap()).unwrap()
 }

@@ -9,6 +9,7 @@ mod conformance;
 mod crowd;
 mod fleet;
 mod hostile;
+mod impostors;
 mod metering;
 mod network;
 mod reaching;

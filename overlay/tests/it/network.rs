@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{env, fs, process};
 
+use peercrawl_overlay::handshake::Fact;
 use peercrawl_overlay::network::{Kind, NetworkOverlay, Options, StartError, start};
 use peercrawl_overlay::{Event, Overlay, Purpose, Role, Verdict};
 
@@ -32,21 +33,25 @@ fn a_peer_of_another_network_is_refused_with_the_reason() {
 
 #[test]
 fn a_peer_with_other_rules_is_refused_with_the_reason() {
-    let one = start(Kind::Flat, options(1, &[])).unwrap();
-    let other = Options {
-        agreement: b"other rules".to_vec(),
-        ..options(2, &one.listening())
+    let with = |number, bootstrap: &[String], distribution: &str| Options {
+        agreement: vec![Fact::new("distribution", distribution)],
+        ..options(number, bootstrap)
     };
-    let other = start(Kind::Flat, other).unwrap();
-    let supernode = start(Kind::Supernode, options(3, &one.listening())).unwrap();
-    eventually("all say why", || {
-        let says_why = |overlay: &dyn Overlay| {
-            overlay
-                .refusals()
-                .iter()
-                .any(|refusal| refusal.reason.contains("rules"))
-        };
-        says_why(&*one) && says_why(&*other) && says_why(&*supernode)
+    let one = start(Kind::Flat, with(1, &[], "rendezvous")).unwrap();
+    let at = one.listening();
+    let other = start(Kind::Flat, with(2, &at, "static")).unwrap();
+    let supernode = start(Kind::Supernode, with(3, &at, "rendezvous")).unwrap();
+    let says = |overlay: &dyn Overlay, what: &str| {
+        let refusals = overlay.refusals();
+        refusals.iter().any(|refusal| refusal.reason.contains(what))
+    };
+    eventually("all say what differs", || {
+        let kind = "kind of overlay is \"supernode\", this peer's \"flat\"";
+        let distribution = "distribution is \"static\", this peer's \"rendezvous\"";
+        says(&*one, &format!("its {kind}"))
+            && says(&*supernode, &format!("your {kind}"))
+            && says(&*one, &format!("its {distribution}"))
+            && says(&*other, &format!("your {distribution}"))
     });
     assert_eq!(one.members().len(), 1);
 }

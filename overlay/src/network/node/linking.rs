@@ -1,36 +1,22 @@
-//! Connections, links, and whom to dial.
+//! Connections that come and go, and whom to dial.
 //!
-//! A connection is not a link yet: whoever dialled says hello, and both compare what all
-//! members must agree on. A peer that differs is told why and not dialled for a while;
-//! one that says nothing is closed.
+//! A connection is not a link yet: see [`super::greeting`]. What failed is dialled again
+//! after a while, which is longer each time.
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use libp2p::core::ConnectedPoint;
 use libp2p::multiaddr::Protocol;
-use libp2p::request_response::ResponseChannel;
 use libp2p::swarm::dial_opts::{DialOpts, PeerCondition};
 use libp2p::swarm::{ConnectionId, DialError};
 use libp2p::{Multiaddr, PeerId as Libp2pPeerId};
 
-use super::super::frame::{Request, Response};
-use super::super::options::PROTOCOL_VERSION;
 use super::Node;
-use super::packets::Outbound;
-use crate::election::MOST_LEAVES;
 use crate::topology::{self, Kind};
-use crate::{PeerId, Refusal, Role, addresses, identity};
+use crate::{PeerId, Role, addresses, identity};
 
-/// How long a visitor may take to say hello.
-const HELLO_MS: u64 = 10_000;
 /// How long an unwanted link is kept, so that its peer hears of the better ones first.
 const UNWANTED_MS: u64 = 2_000;
-/// How long a peer that differs is left alone.
-const REFUSED_MS: u64 = 600_000;
-/// How long a supernode without room is left alone.
-const FULL_MS: u64 = 30_000;
-/// Places for leaves that have no other supernode.
-const RESERVED_LEAVES: usize = 3;
 /// Dials begun at one tick.
 const DIALS: usize = 8;
 /// With fewer links than this, known addresses are tried too.
@@ -39,42 +25,6 @@ const FEW_LINKS: usize = 1;
 /// lost sight of each other find together again.
 const MEND_MS: u64 = 60_000;
 
-/// A connected peer that is not admitted yet.
-pub struct Visitor {
-    since_ms: u64,
-}
-
-/// Why a peer with such a hello is refused.
-fn difference(
-    node: &Node,
-    version: u16,
-    network: &str,
-    agreement: &[u8; 32],
-) -> Option<(String, String)> {
-    let (mine, theirs) = (&node.options.network, network);
-    if mine != theirs {
-        let shown: String = theirs
-            .chars()
-            .take(64)
-            .filter(|c| !c.is_control())
-            .collect();
-        return Some((
-            format!("it is in the network \"{shown}\", this peer in \"{mine}\""),
-            format!("you are in the network \"{shown}\", this peer is in \"{mine}\""),
-        ));
-    }
-    if version != PROTOCOL_VERSION {
-        return Some((
-            format!("it speaks version {version} of the protocol, this peer {PROTOCOL_VERSION}"),
-            format!("you speak version {version} of the protocol, this peer {PROTOCOL_VERSION}"),
-        ));
-    }
-    (*agreement != node.agreement).then(|| {
-        let what = "its kind of overlay or rules for who crawls what differ from this peer's";
-        (what.into(), what.replace("its", "your"))
-    })
-}
-
 impl Node {
     pub(super) fn on_connected(
         &mut self,
@@ -82,9 +32,7 @@ impl Node {
         connection: ConnectionId,
         endpoint: &ConnectedPoint,
     ) {
-        if let Some(address) = self.dialled.remove(&connection) {
-            self.address_back_off.succeeded(&address);
-        }
+        let known = self.dialled.remove(&connection);
         let is_own = self.was_own_dial(connection);
         self.note_connection(libp2p_peer, connection, endpoint, is_own);
         let Some(peer) = identity::from_libp2p(&libp2p_peer) else {
@@ -95,164 +43,24 @@ impl Node {
         self.probed.remove(&peer);
         let address = endpoint.get_remote_address();
         self.shared.counters.contacts.reached(peer, address);
-        // What a relay or a punched hole leads to is gone tomorrow.
-        if let ConnectedPoint::Dialer { address, .. } = endpoint
-            && is_own
-            && !endpoint.is_relayed()
-        {
-            self.note_host(libp2p_peer, address);
-        }
         if self.links.contains(&peer) {
+            if let Some(known) = known {
+                self.address_back_off.succeeded(&known);
+            }
             return;
         }
-        let since_ms = self.now_ms();
-        let visitor = Visitor { since_ms };
-        self.visitors.entry(libp2p_peer).or_insert(visitor);
+        self.visit(libp2p_peer, endpoint, is_own, known);
         if endpoint.is_dialer() {
             self.say_hello(libp2p_peer);
         }
     }
 
-    fn say_hello(&mut self, libp2p_peer: Libp2pPeerId) {
-        let hello = Request::Hello {
-            version: PROTOCOL_VERSION,
-            network: self.options.network.clone(),
-            agreement: self.agreement,
-            is_leaf: self.role() == Role::Leaf,
-            records: self.first_records(),
-        };
-        self.ask(libp2p_peer, hello, Outbound::Hello);
-    }
-
-    /// A neighbour says that it has no link to us: ours was one-sided, because an old
-    /// connection ended there after a new one had begun here. It is made anew.
-    pub(super) fn greet_again(&mut self, libp2p_peer: Libp2pPeerId) {
-        let Some(peer) = identity::from_libp2p(&libp2p_peer) else {
-            return;
-        };
-        if !self.links.contains(&peer) {
-            // It is being greeted already, or gone.
-            return;
-        }
-        self.links.retain(|&link| link != peer);
-        let since_ms = self.now_ms();
-        let visitor = Visitor { since_ms };
-        self.visitors.entry(libp2p_peer).or_insert(visitor);
-        self.say_hello(libp2p_peer);
-        self.update_lease();
-    }
-
-    pub(super) fn on_hello(
-        &mut self,
-        libp2p_peer: Libp2pPeerId,
-        hello: Request,
-        channel: ResponseChannel<Response>,
-    ) {
-        let Request::Hello {
-            version,
-            network,
-            agreement,
-            is_leaf,
-            records,
-        } = hello
-        else {
-            return;
-        };
-        let Some(peer) = identity::from_libp2p(&libp2p_peer) else {
-            return;
-        };
-        if let Some((reason, told)) = difference(self, version, &network, &agreement) {
-            self.respond(channel, Response::Refused(told));
-            self.refuse(peer, reason);
-            return;
-        }
-        let known = self.first_records();
-        self.take_records(peer, records);
-        let is_leaf_here = is_leaf && self.role() == Role::Supernode;
-        let has_room = !is_leaf_here || self.has_room_for(peer);
-        self.respond(
-            channel,
-            Response::Welcome {
-                has_room,
-                records: known,
-            },
-        );
-        if has_room {
-            self.admit(peer);
-        }
-    }
-
-    /// Whether one more leaf can be served. Some places are kept for those that have
-    /// no supernode at all.
-    fn has_room_for(&self, leaf: PeerId) -> bool {
-        let lease = self.membership.lease(leaf);
-        let has_others = lease.is_some_and(|lease| !lease.via.is_empty());
-        let reserved = if has_others { RESERVED_LEAVES } else { 0 };
-        self.leaves().count() < MOST_LEAVES - reserved
-    }
-
-    /// The answer to our hello.
-    pub(super) fn on_welcome(&mut self, libp2p_peer: Libp2pPeerId, response: Option<Response>) {
-        let Some(peer) = identity::from_libp2p(&libp2p_peer) else {
-            return;
-        };
-        match response {
-            Some(Response::Welcome { has_room, records }) => {
-                self.take_records(peer, records);
-                if has_room || self.role() != Role::Leaf {
-                    self.admit(peer);
-                } else {
-                    self.part(peer, FULL_MS);
-                }
-            }
-            Some(Response::Refused(reason)) => {
-                let reason: String = reason
-                    .chars()
-                    .take(200)
-                    .filter(|c| !c.is_control())
-                    .collect();
-                self.refuse(peer, format!("it says: {reason}"));
-                self.part(peer, REFUSED_MS);
-            }
-            _ => self.part(peer, FULL_MS),
-        }
-    }
-
-    fn refuse(&mut self, peer: PeerId, reason: String) {
-        tracing::info!("{peer} is not in this network: {reason}");
-        self.shared.add_refusal(Refusal { peer, reason });
-    }
-
-    /// Closes all connections to a peer and leaves it alone for a while.
-    pub(super) fn part(&mut self, peer: PeerId, rest_ms: u64) {
-        let until_ms = self.now_ms() + rest_ms;
-        self.peer_back_off.rest(peer, until_ms);
-        if let Some(peer) = identity::to_libp2p(peer) {
-            let _gone = self.swarm.disconnect_peer_id(peer);
-        }
-    }
-
-    /// A connection becomes a link.
-    fn admit(&mut self, peer: PeerId) {
-        if let Some(libp2p_peer) = identity::to_libp2p(peer) {
-            self.visitors.remove(&libp2p_peer);
-        }
-        self.peer_back_off.succeeded(&peer);
-        if !self.links.contains(&peer) {
-            self.links.push(peer);
-            self.send_more_records(peer);
-            self.show_joining();
-        }
-        self.update_lease();
-        self.send_waiting(peer);
-    }
-
     pub(super) fn on_disconnected(&mut self, libp2p_peer: Libp2pPeerId) {
-        self.visitors.remove(&libp2p_peer);
         self.close_lane(libp2p_peer);
         let Some(peer) = identity::from_libp2p(&libp2p_peer) else {
             return;
         };
+        self.miss(peer);
         self.shared.counters.contacts.lost(peer);
         let had_link = self.links.contains(&peer);
         self.links.retain(|&link| link != peer);
@@ -372,7 +180,7 @@ impl Node {
         }
     }
 
-    fn note_host(&mut self, peer: Libp2pPeerId, address: &Multiaddr) {
+    pub(super) fn note_host(&mut self, peer: Libp2pPeerId, address: &Multiaddr) {
         let mut address = address.clone();
         if !address.iter().any(|part| matches!(part, Protocol::P2p(_))) {
             address.push(Protocol::P2p(peer));
@@ -381,12 +189,7 @@ impl Node {
     }
 
     fn dial_address(&mut self, address: Multiaddr) {
-        // The last name is its peer's; there is another before it if it leads through a relay.
-        let names = address.iter().filter_map(|part| match part {
-            Protocol::P2p(peer) => Some(peer),
-            _ => None,
-        });
-        let peer = names.last();
+        let peer = addresses::name(&address);
         let is_connected = peer.is_some_and(|peer| self.swarm.is_connected(&peer));
         let is_dialled = self.dialled.values().any(|other| *other == address);
         if is_connected || is_dialled || peer == Some(*self.swarm.local_peer_id()) {
@@ -422,26 +225,24 @@ impl Node {
                 let _gone = self.swarm.disconnect_peer_id(peer);
             }
         }
-        let is_late = |visitor: &Visitor| now_ms >= visitor.since_ms + HELLO_MS;
-        let late: Vec<_> = self.visitors.iter().filter(|(_, v)| is_late(v)).collect();
-        let late: Vec<_> = late.into_iter().map(|(&peer, _)| peer).collect();
-        for peer in late {
-            self.visitors.remove(&peer);
-            let _gone = self.swarm.disconnect_peer_id(peer);
-        }
+        self.part_with_silent(now_ms);
     }
 
     fn dial_members(&mut self, now_ms: u64) {
+        let may_dial = |peer: PeerId| {
+            let lease = self.membership.lease(peer);
+            let has_address = lease.is_some_and(|lease| !lease.addresses.is_empty());
+            has_address && self.peer_back_off.is_due(&peer, now_ms)
+        };
         let wanted = topology::wanted(
             self.kind,
             self.me,
             self.role(),
             &self.links,
             &self.membership,
+            &may_dial,
         );
-        let is_due = |peer: &PeerId| self.peer_back_off.is_due(peer, now_ms);
-        let due: Vec<_> = wanted.into_iter().filter(is_due).take(DIALS).collect();
-        for peer in due {
+        for peer in wanted.into_iter().take(DIALS) {
             let is_connected = identity::to_libp2p(peer)
                 .is_some_and(|libp2p_peer| self.visitors.contains_key(&libp2p_peer));
             if !is_connected {
@@ -452,7 +253,11 @@ impl Node {
 
     /// Looks for the network where it was told to be, and where it was found before.
     fn dial_known(&mut self, now_ms: u64) {
-        let is_due = |address: &Multiaddr| self.address_back_off.is_due(address, now_ms);
+        let is_due = |address: &Multiaddr| {
+            let peer = addresses::name(address).and_then(|peer| identity::from_libp2p(&peer));
+            self.address_back_off.is_due(address, now_ms)
+                && peer.is_none_or(|peer| self.peer_back_off.is_due(&peer, now_ms))
+        };
         let mut known = self.bootstrap.clone();
         if self.links.len() < FEW_LINKS {
             known.extend(self.hosts.latest());
@@ -460,10 +265,13 @@ impl Node {
             for address in due {
                 self.dial_address(address);
             }
-        } else if now_ms >= self.mended_ms + MEND_MS && !known.is_empty() {
+        } else if now_ms >= self.mended_ms + MEND_MS {
             self.mended_ms = now_ms;
-            let address = known.swap_remove(self.random() as usize % known.len());
-            self.dial_address(address);
+            known.retain(is_due);
+            if !known.is_empty() {
+                let address = known.swap_remove(self.random() as usize % known.len());
+                self.dial_address(address);
+            }
         }
     }
 

@@ -6,7 +6,8 @@
 //!
 //! - [`starting`]: everything before the first event
 //! - [`keeping`]: what is kept on disk from run to run
-//! - [`linking`]: connections become links after a handshake; links are made and given up
+//! - [`greeting`]: connections become links after a handshake
+//! - [`linking`]: connections are made, links are given up
 //! - [`reaching`]: whether others can reach this peer; relays and hole punching
 //! - [`records`]: leases and suspicions, and how they spread
 //! - [`packets`]: messages to one peer, hop by hop; [`sending`]: each hop's turn
@@ -15,6 +16,7 @@
 
 mod answers;
 mod gossip;
+mod greeting;
 mod keeping;
 mod linking;
 mod packets;
@@ -51,6 +53,7 @@ use crate::host_cache::HostCache;
 use crate::lease::Lease;
 use crate::membership::Membership;
 use crate::offenders::{Offence, Offenders};
+use crate::once::Once;
 use crate::pace::Pace;
 use crate::replay::ReplayWindow;
 use crate::topology::Kind;
@@ -58,7 +61,7 @@ use crate::{Event, MessageId, PeerId, Purpose, Replier, Role, Verdict, identity}
 
 use answers::Question;
 use gossip::Pending;
-use linking::Visitor;
+use greeting::Visitor;
 use packets::{Outbound, Waiting};
 use reaching::Reach;
 use sending::Lane;
@@ -122,6 +125,8 @@ pub struct Node {
     options: Options,
     /// The hash of everything that members agree on.
     agreement: [u8; 32],
+    /// The same by name and value, without the network's name.
+    facts: Vec<(String, String)>,
     network: NetworkTag,
     topic: IdentTopic,
     clock: Clock,
@@ -156,6 +161,8 @@ pub struct Node {
     address_back_off: BackOff<Multiaddr>,
     dialled: HashMap<ConnectionId, Multiaddr>,
     observed: Vec<Multiaddr>,
+    /// Places of which it was said that somebody there is not in this network.
+    refusals_said: Once,
     random: u64,
 
     // Leases.

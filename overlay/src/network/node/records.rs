@@ -55,7 +55,11 @@ impl Node {
             .membership
             .with_role(Role::Leaf)
             .filter(|(_, l)| l.offers);
+        let supernodes = self.membership.with_role(Role::Supernode);
+        let is_fit = |(id, lease): &(PeerId, &Lease)| *id != self.me && lease.offers;
+        let fit = supernodes.filter(is_fit).count();
         let electorate = Electorate {
+            fit,
             supernodes: self
                 .membership
                 .with_role(Role::Supernode)
@@ -115,7 +119,11 @@ impl Node {
         let mut lease = Lease {
             incarnation: self.incarnation,
             role: self.role(),
-            offers: self.role() == Role::Leaf && self.election.offers(ability, supernodes),
+            offers: match self.role() {
+                Role::Leaf => self.election.offers(ability, supernodes),
+                Role::Supernode => ability.is_fit(),
+                Role::Peer => false,
+            },
             // In fours, so that not every leaf that comes or goes makes a new lease.
             leaves: (self.leaves().count().min(255) as u8) & !3,
             is_farewell: false,

@@ -31,6 +31,7 @@ use crate::envelope::{NetworkTag, Sealer};
 use crate::host_cache::HostCache;
 use crate::membership::Membership;
 use crate::offenders::Offenders;
+use crate::once::Once;
 use crate::pace::Pace;
 use crate::replay::ReplayWindow;
 use crate::topology::Kind;
@@ -77,6 +78,7 @@ impl Node {
         let mut node = Self {
             kind,
             agreement,
+            facts: options.facts(kind),
             network,
             topic,
             clock,
@@ -103,6 +105,7 @@ impl Node {
             address_back_off: BackOff::default(),
             dialled: HashMap::new(),
             observed: Vec::new(),
+            refusals_said: Once::default(),
             random: u64::from_be_bytes(random),
             my_lease: None,
             renewed_ms: 0,
