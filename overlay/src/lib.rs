@@ -17,7 +17,7 @@
 //! - [`memory`]: an overlay inside one process, for a peer alone and for tests
 //! - [`network`]: the flat and the supernode overlay over libp2p
 //! - [`membership`] and [`lease`], [`election`], [`topology`], [`routing`], [`host_cache`],
-//!   [`back_off`], [`pace`], [`once`], [`handshake`], [`addresses`]: what those two decide, as state machines and
+//!   [`back_off`], [`pace`], [`once`], [`handshake`], [`lan`], [`addresses`]: what those two decide, as state machines and
 //!   functions that are told the time and touch no socket
 //! - [`reachability`]: whether others can reach a peer; [`guard`]: where anybody may be
 //!   made to connect
@@ -34,6 +34,7 @@ pub mod guard;
 pub mod handshake;
 pub mod host_cache;
 pub mod identity;
+pub mod lan;
 pub mod lease;
 pub mod membership;
 pub mod memory;

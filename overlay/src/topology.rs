@@ -1,11 +1,18 @@
 //! Who should have links to whom: the shape of a flat and of a supernode overlay.
 
+use std::net::IpAddr;
+
 use crate::lease::{Lease, MOST_VIA};
 use crate::membership::Membership;
 use crate::{PeerId, Role};
 
 /// Links that a peer of a flat overlay tries to have.
 const FLAT_LINKS: usize = 8;
+
+/// One network gets one of so many places.
+const PLACES_SHARED: u32 = 10;
+/// And so many at least: a household, or a school.
+const FEWEST_PLACES: usize = 4;
 
 /// How a network of peers is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -127,6 +134,19 @@ pub fn via(
     };
     via.truncate(MOST_VIA);
     via
+}
+
+/// Whether there is a place for somebody who came from this network, given those from which
+/// the others came and how many connections there may be. One network does not take all
+/// places, or it could decide whom a peer meets.
+pub fn has_place(
+    near: Option<IpAddr>,
+    others: impl Iterator<Item = Option<IpAddr>>,
+    connections: u32,
+) -> bool {
+    let most = (connections / PLACES_SHARED) as usize;
+    let from_there = || others.filter(|other| *other == near).count();
+    near.is_none() || from_there() < most.max(FEWEST_PLACES)
 }
 
 /// The links that a peer should give up: a leaf has none but to its supernodes.
@@ -268,6 +288,20 @@ mod tests {
         let members = members(&[(0, Leaf), (1, Supernode), (25, Supernode), (29, Supernode)]);
         let wants = wanted(Kind::Supernode, ME, Leaf, &[], &members, &ANY);
         assert_eq!(wants[0], PeerId::repeat(1));
+    }
+
+    #[test]
+    fn one_network_does_not_take_all_places() {
+        let school: IpAddr = [8, 8, 8, 0].into();
+        let crowd = |count| std::iter::repeat_n(Some(school), count);
+        assert!(has_place(Some(school), crowd(19), 200));
+        assert!(!has_place(Some(school), crowd(20), 200));
+        assert!(has_place(Some([8, 8, 9, 0].into()), crowd(20), 200));
+        assert!(
+            has_place(None, std::iter::repeat_n(None, 500), 200),
+            "at home"
+        );
+        assert!(has_place(Some(school), crowd(3), 1) && !has_place(Some(school), crowd(4), 1));
     }
 
     /// A few that could not be reached were tried for ever, and the others never.

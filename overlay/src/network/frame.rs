@@ -69,7 +69,7 @@ pub enum Request {
 pub enum Response {
     /// Admitted.
     Welcome {
-        /// Whether there is room for one more leaf.
+        /// Whether there is room for one more: it is no link otherwise.
         has_room: bool,
         /// The leases that it knows, its own among them.
         records: Records,

@@ -15,7 +15,7 @@ use super::Node;
 use super::packets::Outbound;
 use crate::election::MOST_LEAVES;
 use crate::handshake::{self, Terms, Voice};
-use crate::{PeerId, Refusal, Role, addresses, identity};
+use crate::{PeerId, Refusal, Role, addresses, identity, topology};
 
 /// How long a visitor may take to say hello.
 const HELLO_MS: u64 = 10_000;
@@ -133,7 +133,8 @@ impl Node {
         let known = self.first_records();
         self.take_records(peer, records);
         let is_leaf_here = is_leaf && self.role() == Role::Supernode;
-        let has_room = !is_leaf_here || self.has_room_for(peer);
+        let has_room =
+            (!is_leaf_here || self.has_room_for(peer)) && self.has_place_for(libp2p_peer);
         self.respond(
             channel,
             Response::Welcome {
@@ -166,6 +167,15 @@ impl Node {
         self.leaves().count() < MOST_LEAVES - reserved
     }
 
+    /// Whether somebody may come from where it came from.
+    fn has_place_for(&self, libp2p_peer: Libp2pPeerId) -> bool {
+        let links = self.links.iter().copied().filter_map(identity::to_libp2p);
+        let others = links.filter(|other| *other != libp2p_peer);
+        let others = others.map(|other| self.near(other));
+        let connections = self.options.limits.connections;
+        topology::has_place(self.near(libp2p_peer), others, connections)
+    }
+
     /// The answer to our hello.
     pub(super) fn on_welcome(&mut self, libp2p_peer: Libp2pPeerId, response: Option<Response>) {
         let Some(peer) = identity::from_libp2p(&libp2p_peer) else {
@@ -174,7 +184,7 @@ impl Node {
         match response {
             Some(Response::Welcome { has_room, records }) => {
                 self.take_records(peer, records);
-                if has_room || self.role() != Role::Leaf {
+                if has_room {
                     self.admit(peer);
                 } else {
                     self.part(peer, FULL_MS);

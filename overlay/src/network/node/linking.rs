@@ -110,7 +110,10 @@ impl Node {
         if self.probed.remove(&peer) {
             self.accuse(peer);
         }
-        self.accuse_unreachable(peer);
+        // A bound of our own says nothing about others.
+        if !matches!(error, DialError::Denied { .. } | DialError::Aborted) {
+            self.accuse_unreachable(peer);
+        }
         self.go_round(peer);
     }
 
@@ -152,12 +155,11 @@ impl Node {
             addresses::circuit(address).is_none_or(|(relay, _)| relay != me)
                 && addresses::may_use(address, libp2p_peer, self.options.allow_private)
         };
-        lease
-            .addresses
-            .iter()
-            .filter_map(parse)
-            .filter(may_use)
-            .collect()
+        let named = lease.addresses.iter().filter_map(parse).filter(may_use);
+        let heard = self.lan.of(peer).iter().cloned();
+        let mut addresses: Vec<_> = heard.collect();
+        addresses.extend(named);
+        addresses
     }
 
     /// Somebody on the local network.
@@ -165,8 +167,9 @@ impl Node {
         let Some(peer) = identity::from_libp2p(&libp2p_peer) else {
             return;
         };
+        self.lan.found(peer, address.clone());
         let is_due = self.peer_back_off.is_due(&peer, self.now_ms());
-        if is_due && !self.links.contains(&peer) && self.links.is_empty() {
+        if is_due && self.links.is_empty() {
             self.dial_address(address);
         }
     }
@@ -232,7 +235,8 @@ impl Node {
         let may_dial = |peer: PeerId| {
             let lease = self.membership.lease(peer);
             let has_address = lease.is_some_and(|lease| !lease.addresses.is_empty());
-            has_address && self.peer_back_off.is_due(&peer, now_ms)
+            (has_address || !self.lan.of(peer).is_empty())
+                && self.peer_back_off.is_due(&peer, now_ms)
         };
         let wanted = topology::wanted(
             self.kind,
@@ -261,6 +265,7 @@ impl Node {
         let mut known = self.bootstrap.clone();
         if self.links.len() < FEW_LINKS {
             known.extend(self.hosts.latest());
+            known.extend(self.lan.all().cloned());
             let due: Vec<_> = known.into_iter().filter(is_due).take(DIALS).collect();
             for address in due {
                 self.dial_address(address);

@@ -50,6 +50,7 @@ use crate::clock::{Clock, Now};
 use crate::election::Election;
 use crate::envelope::{NetworkTag, Sealer};
 use crate::host_cache::HostCache;
+use crate::lan::Lan;
 use crate::lease::Lease;
 use crate::membership::Membership;
 use crate::offenders::{Offence, Offenders};
@@ -157,6 +158,7 @@ pub struct Node {
     reach: Reach,
     bootstrap: Vec<Multiaddr>,
     hosts: HostCache,
+    lan: Lan,
     peer_back_off: BackOff<PeerId>,
     address_back_off: BackOff<Multiaddr>,
     dialled: HashMap<ConnectionId, Multiaddr>,
@@ -298,6 +300,13 @@ impl Node {
                     self.on_neighbour(peer, address);
                 }
             }
+            BehaviourEvent::Mdns(mdns::Event::Expired(lost)) => {
+                for (peer, address) in lost {
+                    if let Some(peer) = identity::from_libp2p(&peer) {
+                        self.lan.expired(peer, &address);
+                    }
+                }
+            }
             BehaviourEvent::Upnp(upnp::Event::NewExternalAddr { external_addr, .. }) => {
                 tracing::info!("the router lets others in at {external_addr}");
                 self.update_lease();
@@ -359,11 +368,7 @@ impl Node {
         self.tick_links();
         self.tick_packets();
         self.tick_gossip();
-        for peer in self.offenders.forget(self.now_ms()) {
-            if let Some(peer) = identity::to_libp2p(peer) {
-                self.swarm.behaviour_mut().blocked.unblock_peer(peer);
-            }
-        }
+        self.release_offenders();
         if self.has_unsaid_members {
             self.say_members();
         }
@@ -422,6 +427,19 @@ impl Node {
                 self.say_members();
             }
         }
+    }
+
+    /// Those whose time is over may come again.
+    fn release_offenders(&mut self) {
+        let now_ms = self.now_ms();
+        let released = self.offenders.forget(now_ms);
+        if released.is_empty() {
+            return;
+        }
+        for peer in released.into_iter().filter_map(identity::to_libp2p) {
+            self.swarm.behaviour_mut().blocked.unblock_peer(peer);
+        }
+        self.shared.set_offenders(self.offenders.list(now_ms));
     }
 
     /// Tells the layer above who is there.

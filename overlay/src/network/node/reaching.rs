@@ -6,6 +6,7 @@
 //! made direct if both routers let it (hole punching); the relayed one is then closed.
 
 use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
 
 use libp2p::autonat::NatStatus;
 use libp2p::core::ConnectedPoint;
@@ -37,6 +38,8 @@ struct Connection {
     since_ms: u64,
     /// Where this peer has dialled, if it has.
     dialled: Option<Multiaddr>,
+    /// The network that it came from, if it came straight and from a public one.
+    near: Option<IpAddr>,
 }
 
 /// A place at a relay.
@@ -103,15 +106,18 @@ impl Node {
         if is_relayed {
             tracing::info!("connected with {peer} through a relay");
         }
-        let dialled = match endpoint {
-            ConnectedPoint::Dialer { address, .. } => Some(address.clone()),
-            ConnectedPoint::Listener { .. } => None,
+        let (dialled, came_from) = match endpoint {
+            ConnectedPoint::Dialer { address, .. } => (Some(address.clone()), None),
+            ConnectedPoint::Listener { send_back_addr, .. } => {
+                (None, addresses::ip(send_back_addr).filter(|_| !is_relayed))
+            }
         };
         let connection_now = Connection {
             peer,
             is_relayed,
             since_ms,
             dialled,
+            near: came_from.and_then(addresses::neighbourhood),
         };
         self.reach.connections.insert(connection, connection_now);
     }
@@ -127,6 +133,12 @@ impl Node {
         if is_last {
             self.reach.relays.remove(&peer);
         }
+    }
+
+    /// The network that a peer came from, as far as that is public.
+    pub(super) fn near(&self, peer: Libp2pPeerId) -> Option<IpAddr> {
+        let mut all = self.reach.connections.values();
+        all.find_map(|other| other.near.filter(|_| other.peer == peer))
     }
 
     fn has_direct(&self, peer: Libp2pPeerId) -> bool {

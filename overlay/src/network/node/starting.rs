@@ -29,6 +29,7 @@ use crate::clock::Clock;
 use crate::election::Election;
 use crate::envelope::{NetworkTag, Sealer};
 use crate::host_cache::HostCache;
+use crate::lan::Lan;
 use crate::membership::Membership;
 use crate::offenders::Offenders;
 use crate::once::Once;
@@ -101,6 +102,7 @@ impl Node {
             reach: Reach::default(),
             bootstrap,
             hosts,
+            lan: Lan::default(),
             peer_back_off: BackOff::default(),
             address_back_off: BackOff::default(),
             dialled: HashMap::new(),
