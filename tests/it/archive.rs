@@ -151,7 +151,10 @@ fn what_asks_not_to_be_archived_is_not() {
     let html = "Content-Type: text/html\r\n";
     let site = web.pages(move |path, stream| match path {
         "/" => page(stream, "<a href=/meta><a href=/header><a href=/plain>"),
-        "/meta" => page(stream, "<meta name=robots content=noarchive><a href=/further>"),
+        "/meta" => page(
+            stream,
+            "<meta name=robots content=noarchive><a href=/further>",
+        ),
         "/header" => {
             let headers = format!("X-Robots-Tag: noindex\r\n{html}");
             respond(stream, "200 OK", &headers, b"the same <a href=/mirror>")
@@ -161,7 +164,13 @@ fn what_asks_not_to_be_archived_is_not() {
     });
     let data = tempfile::TempDir::new().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_peercrawl"))
-        .args(["crawl", &site.url("/"), "--allow-private", "--json", "--data"])
+        .args([
+            "crawl",
+            &site.url("/"),
+            "--allow-private",
+            "--json",
+            "--data",
+        ])
         .arg(data.path())
         .env("HOME", data.path())
         .output()
