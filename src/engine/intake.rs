@@ -161,7 +161,7 @@ impl Intake {
             && let Ok(bytes) = receipt.encode()
         {
             let overlay = self.overlay.clone();
-            self.ledger.once_written(move || {
+            self.ledger.once_on_disk(move || {
                 // A receipt that is lost makes its sender send again, and us say so again.
                 let _lost = overlay.send(from, Purpose::Urls, bytes.into());
             });
@@ -191,7 +191,7 @@ impl Intake {
             Err(error) => return tracing::debug!("from {from}: {error}"),
         };
         if let Ok(bytes) = answer.encode() {
-            self.ledger.once_written(move || replier.answer(bytes));
+            self.ledger.once_on_disk(move || replier.answer(bytes));
         }
     }
 }
