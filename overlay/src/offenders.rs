@@ -29,6 +29,8 @@ pub enum Offence {
     Envelope(Fault),
     /// It sent bytes that are no frame.
     Frame,
+    /// It broke off in the middle of a frame, though it is a neighbour.
+    Torn,
     /// It spoke before it was admitted.
     OutOfTurn,
     /// The crawler rejected what it wrote.
@@ -45,7 +47,8 @@ impl Offence {
             Self::Rejected | Self::Envelope(Fault::Ahead) => 20,
             Self::Envelope(Fault::Replayed) => 5,
             // Much may be under way when two peers differ about whether they have a link.
-            Self::OutOfTurn | Self::Envelope(Fault::Expired) => 1,
+            // Whoever is busy gives up many frames at once.
+            Self::OutOfTurn | Self::Torn | Self::Envelope(Fault::Expired) => 1,
         }
     }
 }
@@ -201,6 +204,17 @@ mod tests {
         let mut offenders = Offenders::default();
         assert!(!offenders.blame(A, Offence::Frame, 0));
         assert!(offenders.blame(A, Offence::Frame, 60_000));
+    }
+
+    /// Two frames that a busy neighbour gave up made an offender of it, and one that is no
+    /// member any more.
+    #[test]
+    fn what_a_busy_neighbour_gives_up_is_forgiven() {
+        let mut offenders = Offenders::default();
+        let is_offender = (0..50).any(|_| offenders.blame(A, Offence::Torn, 0));
+        assert!(!is_offender);
+        let is_offender = (0..50).any(|_| offenders.blame(A, Offence::Torn, 0));
+        assert!(is_offender, "but not for ever");
     }
 
     #[test]

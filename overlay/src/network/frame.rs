@@ -62,6 +62,9 @@ pub enum Request {
     /// close the stream without a word, and the sender would go unpunished.
     #[serde(skip)]
     Malformed,
+    /// It broke off in the middle of a request. One that gives up waiting does so.
+    #[serde(skip)]
+    Torn,
 }
 
 /// What the neighbour says.
@@ -122,8 +125,13 @@ impl FrameCodec {
                 "frame too large",
             ));
         }
-        postcard::from_bytes(&bytes)
-            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+        postcard::from_bytes(&bytes).map_err(|error| {
+            let kind = match error {
+                postcard::Error::DeserializeUnexpectedEnd => io::ErrorKind::UnexpectedEof,
+                _ => io::ErrorKind::InvalidData,
+            };
+            io::Error::new(kind, error)
+        })
     }
 
     async fn write(
@@ -147,6 +155,7 @@ impl request_response::Codec for FrameCodec {
     {
         match self.read(io).await {
             Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Request::Malformed),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Request::Torn),
             request => request,
         }
     }

@@ -173,6 +173,9 @@ impl Node {
             Request::Hello { .. } => return self.on_hello(libp2p_peer, request, channel),
             // Dropping the channel closes the stream.
             Request::Malformed => return self.blame(from, Offence::Frame),
+            // A busy neighbour gives up what it has begun; a stranger has nothing else to do.
+            Request::Torn if self.links.contains(&from) => return self.blame(from, Offence::Torn),
+            Request::Torn => return self.blame(from, Offence::Frame),
             Request::Records(_) | Request::Packet { .. } => {}
         }
         if !self.links.contains(&from) {
@@ -181,7 +184,7 @@ impl Node {
             return self.respond(channel, Response::Stranger);
         }
         match request {
-            Request::Hello { .. } | Request::Malformed => {}
+            Request::Hello { .. } | Request::Malformed | Request::Torn => {}
             Request::Records(records) => {
                 self.take_records(from, records);
                 self.respond(channel, Response::Done);
