@@ -15,6 +15,7 @@ use peercrawl_overlay::PeerId;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Millis;
+use crate::crawl::CrawlId;
 use crate::politeness::Pace;
 use crate::receipts::RobotsVerdict;
 use crate::record::UrlRecord;
@@ -171,6 +172,11 @@ impl Site {
     /// URLs that wait, here and on disk.
     pub fn queued(&self) -> usize {
         self.queue.len() + self.on_disk.urls
+    }
+
+    /// The crawls of the URLs that wait here.
+    pub fn crawls(&self) -> impl Iterator<Item = CrawlId> {
+        self.queue.iter().map(|job| job.record.crawl)
     }
 
     /// URLs that wait on disk alone.

@@ -125,7 +125,8 @@ impl Intake {
         is_direct: bool,
     ) -> Verdict {
         let id = definition.id();
-        let Some(crawl) = self.crawls.add(definition, &self.form) else {
+        let Some(crawl) = self.crawls.add_from(from, definition, &self.form) else {
+            // Without a receipt they are sent again, and there may be room by then.
             return Verdict::Ignore;
         };
         let mut verdict = Verdict::Accept;
@@ -180,7 +181,7 @@ impl Intake {
                 return;
             }
             Ok(Message::Crawl(definition)) => {
-                Message::Taken(self.crawls.add(definition, &self.form).is_some())
+                Message::Taken(self.crawls.add_from(from, definition, &self.form).is_some())
             }
             Ok(Message::Site(part)) => Message::Taken(self.arrivals.take(from, part)),
             Ok(Message::Welcome(offer)) => {

@@ -328,6 +328,7 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
     crew.hire("handover".into(), move || handover.run())?;
     let housekeeper = Housekeeper {
         counters: counters.clone(),
+        crawls: crawls.clone(),
         jobs: jobs.clone(),
         preprocessor: preprocessor.clone(),
         outbox: outbox.clone(),

@@ -1,6 +1,6 @@
 //! What waits for its owner's receipt.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,6 +10,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::clock::Millis;
 use crate::config;
 use crate::counters::Counters;
+use crate::crawl::CrawlId;
 use crate::crawl_jobs::Outstanding;
 use crate::distribution::Key;
 use crate::fingerprint::url_fingerprint;
@@ -141,6 +142,13 @@ impl Outbox {
         self.state.lock().entries.len()
     }
 
+    /// The crawls of what waits.
+    pub fn crawls(&self) -> HashSet<CrawlId> {
+        let state = self.state.lock();
+        let entries = state.entries.values();
+        entries.map(|entry| entry.url.record.crawl).collect()
+    }
+
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -200,7 +208,6 @@ impl Outbox {
 mod tests {
     use super::*;
     use crate::canonical::CanonicalForm;
-    use crate::crawl::CrawlId;
 
     fn candidate(url: &str) -> Candidate {
         let url = CanonicalForm::new(&[]).parse(url).unwrap();

@@ -100,7 +100,7 @@ impl HandoverSender {
                 Owner::Me => self.take_back(&frozen.site),
                 Owner::Peer(owner) => {
                     memory.transfers += 1;
-                    let knows_crawls = self.introduce_crawls(owner, &mut memory.told);
+                    let knows_crawls = self.introduce_crawls(owner, &frozen.site, &mut memory.told);
                     if knows_crawls && self.deliver(owner, memory.transfers, &frozen.site.bytes) {
                         self.preprocessor.has_left(&frozen.site);
                     } else {
@@ -166,10 +166,20 @@ impl HandoverSender {
         }
     }
 
-    /// Tells a peer of the crawls: without their definitions it could do nothing with
-    /// the URLs of a site. True if it knows all of them.
-    fn introduce_crawls(&self, owner: PeerId, told: &mut HashSet<(PeerId, CrawlId)>) -> bool {
-        self.crawls.all().into_iter().all(|(id, crawl)| {
+    /// Tells a peer of a site's crawls: without their definitions it could do nothing with
+    /// the URLs of the site. True if it knows all of them.
+    fn introduce_crawls(
+        &self,
+        owner: PeerId,
+        site: &Frozen,
+        told: &mut HashSet<(PeerId, CrawlId)>,
+    ) -> bool {
+        site.crawls.iter().all(|&id| {
+            // Asked for even if it was told of: a crawl that is asked for is not forgotten.
+            let Some(crawl) = self.crawls.get(id) else {
+                // Nobody knows any more what its URLs are for, here or there.
+                return true;
+            };
             told.contains(&(owner, id))
                 || self.ask(owner, &Message::Crawl(crawl.definition.clone()))
                     && told.insert((owner, id))

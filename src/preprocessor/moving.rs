@@ -1,5 +1,8 @@
 //! Sites that move: frozen here, taken in there.
 
+use std::collections::HashSet;
+
+use crate::crawl::CrawlId;
 use crate::crawl_jobs::{Phase, Site, SiteRecordError, United};
 use crate::distribution::Key;
 use crate::fingerprint::url_fingerprint;
@@ -12,6 +15,8 @@ pub struct Frozen {
     host: Box<str>,
     /// Its record.
     pub bytes: Vec<u8>,
+    /// The crawls of the URLs in its queue.
+    pub crawls: HashSet<CrawlId>,
     /// URLs in its queue.
     urls: u64,
 }
@@ -53,11 +58,17 @@ impl Preprocessor {
             Ok(bytes) => {
                 state.phase = Phase::Moved;
                 state.connection = None;
+                let crawls = state.site.crawls().collect();
                 let urls = self.jobs.take_out(&mut state);
                 self.classifier.forget(host);
                 drop(state);
                 let host = host.into();
-                Ok(Frozen { host, bytes, urls })
+                Ok(Frozen {
+                    host,
+                    bytes,
+                    crawls,
+                    urls,
+                })
             }
             Err(error) => {
                 state.is_freezing = false;

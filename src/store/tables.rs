@@ -10,7 +10,7 @@
 //! | `outbox` | sequence (8) | URL record |
 //! | `crawl` | crawl id (8) | definition and totals |
 //! | `recent` | sequence (8) | URLs that are done, and where their pages are |
-//! | `totals` | a word | counters, or the archive's position |
+//! | `totals` | a word | counters, the archive's position, or what crawls have come to that are over |
 //!
 //! Numbers are big-endian, so that their order is the order of the keys.
 
@@ -39,6 +39,7 @@ pub(super) struct Tables {
 /// Keys of `totals`.
 pub(super) const COUNTERS: &[u8] = b"counters";
 pub(super) const ARCHIVE: &[u8] = b"archive";
+pub(super) const OVER: &[u8] = b"over";
 
 impl Tables {
     pub fn open(database: &Database) -> fjall::Result<Self> {
