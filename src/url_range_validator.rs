@@ -60,7 +60,8 @@ impl UrlRangeValidator {
         }
     }
 
-    /// Takes in URLs that another peer sent, and tells what became of each.
+    /// Takes in a URL that another peer sent, or that comes back from the outbox, and tells
+    /// what became of it.
     pub fn receive(&self, crawl: &Crawl, record: UrlRecord) -> Reception {
         let Some(candidate) = self.wanted(crawl, [record]).pop() else {
             // Not wanted, and counted: there is nothing to come back to.

@@ -9,6 +9,7 @@ use peercrawl_overlay::{Event, Overlay, PeerId, Purpose, Replier, Verdict};
 use super::StopSignal;
 use crate::canonical::CanonicalForm;
 use crate::crawl::{CrawlDefinition, Crawls};
+use crate::distribution::Owner;
 use crate::handing_on::Outbox;
 use crate::handover::Arrivals;
 use crate::ledger::Ledger;
@@ -101,9 +102,14 @@ impl Intake {
                 urls,
                 is_direct,
             } => return self.take_urls(from, crawl, &urls, is_direct),
-            Message::Receipt { stored, .. } => {
-                // What is busy or somebody else's is sent again when it is due.
-                self.outbox.stored(&stored);
+            Message::Receipt { to, stored, .. } => {
+                let ownership = self.range.view.current();
+                let owns = |key| ownership.owner(key) == Owner::Peer(from);
+                // What is busy or somebody else's is sent again when it is due. One that
+                // is not for us was broadcast, as none ever is.
+                if to != self.overlay.me() || !self.outbox.receipt(from, &stored, owns) {
+                    return Verdict::Reject;
+                }
             }
             Message::Confirmed(fingerprints) => self.remote.confirm(&fingerprints, from),
             // These are requests and answers, and no messages.
@@ -114,7 +120,8 @@ impl Intake {
             | Message::Welcome(_)
             | Message::Taken(_) => return Verdict::Reject,
         }
-        Verdict::Accept
+        // For us alone: it travels no further.
+        Verdict::Ignore
     }
 
     fn take_urls(
@@ -129,7 +136,10 @@ impl Intake {
             // Without a receipt they are sent again, and there may be room by then.
             return Verdict::Ignore;
         };
-        let mut verdict = Verdict::Accept;
+        let mut verdict = match is_direct {
+            true => Verdict::Ignore,
+            false => Verdict::Accept,
+        };
         let (mut stored, mut busy, mut not_mine) = (Vec::new(), Vec::new(), Vec::new());
         for sent in urls {
             let Ok(url) = self.form.parse(&sent.url) else {
@@ -154,6 +164,7 @@ impl Intake {
             not_mine.clear();
         }
         let receipt = Message::Receipt {
+            to: from,
             stored,
             busy,
             not_mine,

@@ -117,7 +117,14 @@ pub fn resume(blocks: &Resumed<'_>) -> u64 {
             .resume(&queue.host, queue.site, queue.on_disk, queue.next_number);
     }
     for (number, record) in left.outbox {
-        blocks.outbox.restore(number, record);
+        if blocks.crawls.get(record.crawl).is_some() {
+            blocks.outbox.restore(number, record);
+        } else {
+            // Its crawl could not be read back: nobody knows what it is for.
+            tracing::error!("{} is given up: its crawl is unknown", record.url);
+            blocks.counters.given_up.add(1);
+            blocks.ledger.outbox_removed(&[number]);
+        }
     }
     pages
 }
