@@ -16,7 +16,7 @@ use crate::canonical::URL_LIMIT_BYTES;
 use crate::crawl::CrawlDefinition;
 use crate::engine::Offer;
 use crate::fingerprint::ContentFingerprint;
-use crate::handover::arrivals::SitePart;
+use crate::handover::transfers::SitePart;
 use crate::seen_content::{Answer, Claim};
 
 /// The most that a message may hold, in bytes.
@@ -68,6 +68,8 @@ pub enum Message {
     Taken(bool),
     /// A crawl whose URLs are in the sites that follow; answered by `Taken`.
     Crawl(CrawlDefinition),
+    /// It cannot be taken in, now or later: whoever sent it keeps it.
+    Unfit,
 }
 
 /// A URL on its way to its owner.
@@ -168,7 +170,7 @@ impl Message {
             Self::Answers(answers) => answers.len(),
             Self::Confirmed(fingerprints) => fingerprints.len(),
             Self::Crawl(definition) => 1 + definition.seeds.len(),
-            Self::Site(_) | Self::Welcome(_) | Self::Taken(_) => 1,
+            Self::Site(_) | Self::Welcome(_) | Self::Taken(_) | Self::Unfit => 1,
         }
     }
 }

@@ -18,6 +18,7 @@ use crate::crawl::{CrawlId, Crawls};
 use crate::crawl_jobs::CrawlJobs;
 use crate::downloader::IdleConnections;
 use crate::handing_on::Outbox;
+use crate::handover::Arrivals;
 use crate::ledger::{Ledger, queued_job};
 use crate::limits::Limits;
 use crate::preprocessor::Preprocessor;
@@ -41,6 +42,8 @@ pub struct Housekeeper {
     pub preprocessor: Arc<Preprocessor>,
     /// What waits for receipts.
     pub outbox: Arc<Outbox>,
+    /// Sites that are becoming ours.
+    pub arrivals: Arc<Arrivals>,
     /// Sites that are not visited.
     pub blocklist: Arc<BlockList>,
     /// What sites think of us.
@@ -76,6 +79,7 @@ impl Housekeeper {
             self.clock.notice_sleep();
             self.limits.tick(now_ms);
             self.pausing.tick();
+            self.arrivals.drop_silent();
             self.blocklist.reload(now_ms);
             let version = self.blocklist.version();
             if swept != version && self.preprocessor.forget_blocked() {

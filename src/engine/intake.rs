@@ -12,6 +12,7 @@ use crate::crawl::{CrawlDefinition, Crawls};
 use crate::distribution::Owner;
 use crate::handing_on::Outbox;
 use crate::handover::Arrivals;
+use crate::handover::arrivals::Taking;
 use crate::ledger::Ledger;
 use crate::message::{Message, SentUrl};
 use crate::page_duplication::RemotePageDuplication;
@@ -118,7 +119,8 @@ impl Intake {
             | Message::Site(_)
             | Message::Crawl(_)
             | Message::Welcome(_)
-            | Message::Taken(_) => return Verdict::Reject,
+            | Message::Taken(_)
+            | Message::Unfit => return Verdict::Reject,
         }
         // For us alone: it travels no further.
         Verdict::Ignore
@@ -194,7 +196,11 @@ impl Intake {
             Ok(Message::Crawl(definition)) => {
                 Message::Taken(self.crawls.add_from(from, definition, &self.form).is_some())
             }
-            Ok(Message::Site(part)) => Message::Taken(self.arrivals.take(from, part)),
+            Ok(Message::Site(part)) => match self.arrivals.take(from, part) {
+                Taking::Taken => Message::Taken(true),
+                Taking::NotNow => Message::Taken(false),
+                Taking::Never => Message::Unfit,
+            },
             Ok(Message::Welcome(offer)) => {
                 self.arrivals.welcomed_by(from, offer);
                 Message::Taken(true)

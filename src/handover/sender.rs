@@ -8,7 +8,8 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, after, never, select};
 use peercrawl_overlay::{Overlay, PeerId, Purpose};
 
-use super::arrivals::{Arrivals, SitePart};
+use super::arrivals::Arrivals;
+use super::transfers::SitePart;
 use crate::crawl::{CrawlId, Crawls};
 use crate::distribution::{Key, Owner, Ownership};
 use crate::engine::{Offer, StopSignal, View, offer_of};
@@ -17,6 +18,9 @@ use crate::preprocessor::{Frozen, Preprocessor};
 
 /// How soon what did not work is tried again.
 const RETRY: Duration = Duration::from_millis(200);
+/// After so many tries in vain the wait doubles, and so often at most.
+const PATIENT_TRIES: u32 = 10;
+const MOST_DOUBLINGS: u32 = 5;
 /// How long a peer has to take in one part.
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Bytes in one part.
@@ -48,6 +52,17 @@ struct OnTheWay {
     site: Frozen,
 }
 
+/// What became of a site that was to move.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Delivery {
+    /// Its owner has it.
+    Arrived,
+    /// Not this time.
+    Missed,
+    /// Its owner will never take it.
+    Unfit,
+}
+
 /// What the thread remembers from round to round.
 #[derive(Default)]
 struct Memory {
@@ -56,7 +71,11 @@ struct Memory {
     /// Who has been told of which crawl.
     told: HashSet<(PeerId, CrawlId)>,
     frozen: Vec<OnTheWay>,
+    /// Hosts whose owner cannot take them: they stay here until ownership changes.
+    staying: HashSet<Box<str>>,
     transfers: u64,
+    /// Rounds in a row in which no site that had to move could.
+    in_vain: u32,
     /// The ownership for which sites on disk were last looked through.
     looked_through: Option<Arc<Ownership>>,
 }
@@ -67,7 +86,11 @@ impl HandoverSender {
         let mut memory = Memory::default();
         loop {
             let is_done = self.round(&mut memory);
-            let retry = if is_done { never() } else { after(RETRY) };
+            let doublings = (memory.in_vain / PATIENT_TRIES).min(MOST_DOUBLINGS);
+            let retry = match is_done {
+                true => never(),
+                false => after(RETRY * (1 << doublings)),
+            };
             select! {
                 recv(self.changed) -> _ => {}
                 recv(retry) -> _ => {}
@@ -94,23 +117,28 @@ impl HandoverSender {
         memory.welcomed.retain(is_current);
 
         self.freeze_foreign(memory);
+        let to_move = memory.frozen.len();
         let mut missed = HashSet::new();
         for frozen in std::mem::take(&mut memory.frozen) {
             match self.view.owner(frozen.key) {
-                Owner::Me => self.take_back(&frozen.site),
-                Owner::Peer(owner) => {
-                    memory.transfers += 1;
-                    let knows_crawls = self.introduce_crawls(owner, &frozen.site, &mut memory.told);
-                    if knows_crawls && self.deliver(owner, memory.transfers, &frozen.site.bytes) {
-                        self.preprocessor.has_left(&frozen.site);
-                    } else {
+                Owner::Me => self.take_back(memory, frozen),
+                Owner::Peer(owner) => match self.deliver(owner, memory, &frozen.site) {
+                    Delivery::Arrived => self.preprocessor.has_left(&frozen.site),
+                    Delivery::Missed => {
                         missed.insert(owner);
+                        // It may have forgotten them.
+                        memory.told.retain(|(peer, _)| *peer != owner);
                         memory.frozen.push(frozen);
                     }
-                }
+                    Delivery::Unfit => self.keep(owner, memory, frozen),
+                },
                 Owner::Nobody => memory.frozen.push(frozen),
             }
         }
+        memory.in_vain = match memory.frozen.len() < to_move || missed.is_empty() {
+            true => 0,
+            false => memory.in_vain.saturating_add(1),
+        };
         // Somebody who is there may not have said yet that it takes a part: what becomes
         // its own when it does has not been sent.
         let mut is_done = memory.frozen.is_empty();
@@ -132,13 +160,19 @@ impl HandoverSender {
         if self.keeps_to_itself.load(Relaxed) {
             return;
         }
+        let ownership = self.view.current();
+        let is_new = |last: &Arc<Ownership>| !Arc::ptr_eq(last, &ownership);
+        let is_new = memory.looked_through.as_ref().is_none_or(is_new);
+        if is_new {
+            for host in memory.staying.drain() {
+                self.preprocessor.set_stays(&host, false);
+            }
+        }
         for cell in self.preprocessor.sites() {
             let host = cell.lock().site.host().to_owned();
             self.freeze_if_foreign(memory, &host);
         }
-        let ownership = self.view.current();
-        let is_new = |last: &Arc<Ownership>| !Arc::ptr_eq(last, &ownership);
-        if memory.looked_through.as_ref().is_none_or(is_new) {
+        if is_new {
             // Those that were put away, and those of an earlier run.
             for host in self.preprocessor.hosts_on_disk() {
                 self.freeze_if_foreign(memory, &host);
@@ -149,7 +183,8 @@ impl HandoverSender {
 
     fn freeze_if_foreign(&self, memory: &mut Memory, host: &str) {
         let key = Key::of_host(host);
-        if matches!(self.view.owner(key), Owner::Me | Owner::Nobody) {
+        let is_ours = matches!(self.view.owner(key), Owner::Me | Owner::Nobody);
+        if is_ours || memory.staying.contains(host) {
             return;
         }
         match self.preprocessor.freeze(host) {
@@ -160,54 +195,72 @@ impl HandoverSender {
     }
 
     /// A site that has become ours again before it could leave.
-    fn take_back(&self, site: &Frozen) {
-        if let Err(error) = self.preprocessor.take_back(site) {
-            tracing::error!("cannot take a site back: {error}");
+    fn take_back(&self, memory: &mut Memory, frozen: OnTheWay) {
+        if let Err(error) = self.preprocessor.take_back(&frozen.site) {
+            tracing::error!("cannot take a site back yet: {error}");
+            memory.frozen.push(frozen);
         }
     }
 
-    /// Tells a peer of a site's crawls: without their definitions it could do nothing with
-    /// the URLs of the site. True if it knows all of them.
-    fn introduce_crawls(
-        &self,
-        owner: PeerId,
-        site: &Frozen,
-        told: &mut HashSet<(PeerId, CrawlId)>,
-    ) -> bool {
-        site.crawls.iter().all(|&id| {
+    /// A site whose owner will never take it: frozen, nobody would fetch it again. So it
+    /// goes on here, until somebody else owns it.
+    fn keep(&self, owner: PeerId, memory: &mut Memory, frozen: OnTheWay) {
+        let host: Box<str> = frozen.site.host().into();
+        tracing::error!(
+            "{owner} cannot take in {host}, whose record is of {} bytes: it stays here",
+            frozen.site.bytes.len()
+        );
+        self.take_back(memory, frozen);
+        self.preprocessor.set_stays(&host, true);
+        memory.staying.insert(host);
+    }
+
+    /// Moves a site to its owner, and before it the definitions of its crawls: without them
+    /// the owner could do nothing with its URLs.
+    fn deliver(&self, owner: PeerId, memory: &mut Memory, site: &Frozen) -> Delivery {
+        for &id in &site.crawls {
             // Asked for even if it was told of: a crawl that is asked for is not forgotten.
             let Some(crawl) = self.crawls.get(id) else {
                 // Nobody knows any more what its URLs are for, here or there.
-                return true;
+                return Delivery::Unfit;
             };
-            told.contains(&(owner, id))
-                || self.ask(owner, &Message::Crawl(crawl.definition.clone()))
-                    && told.insert((owner, id))
-        })
-    }
-
-    fn deliver(&self, owner: PeerId, transfer: u64, bytes: &[u8]) -> bool {
-        let last = bytes.len().saturating_sub(1) / PART_BYTES;
-        bytes.chunks(PART_BYTES).enumerate().all(|(part, bytes)| {
+            if !memory.told.contains(&(owner, id)) {
+                if !self.ask(owner, &Message::Crawl(crawl.definition.clone())) {
+                    return Delivery::Missed;
+                }
+                memory.told.insert((owner, id));
+            }
+        }
+        memory.transfers += 1;
+        let last = site.bytes.len().saturating_sub(1) / PART_BYTES;
+        for (part, bytes) in site.bytes.chunks(PART_BYTES).enumerate() {
             let part = SitePart {
-                transfer,
+                transfer: memory.transfers,
                 part: part as u32,
                 is_last: part == last,
                 bytes: bytes.to_vec(),
             };
-            self.ask(owner, &Message::Site(part))
-        })
+            match self.answer(owner, &Message::Site(part)) {
+                Some(Message::Taken(true)) => {}
+                Some(Message::Unfit) => return Delivery::Unfit,
+                _ => return Delivery::Missed,
+            }
+        }
+        Delivery::Arrived
     }
 
     /// Asks a peer to take something; true if it says that it did.
     fn ask(&self, peer: PeerId, message: &Message) -> bool {
-        let Ok(bytes) = message.encode() else {
-            return false;
-        };
+        matches!(self.answer(peer, message), Some(Message::Taken(true)))
+    }
+
+    /// Asks a peer to take something, and tells what it answers.
+    fn answer(&self, peer: PeerId, message: &Message) -> Option<Message> {
+        let bytes = message.encode().ok()?;
         let reply = self
             .overlay
             .request(peer, Purpose::Handover, bytes.into(), DEADLINE);
-        let answer = reply.ok().and_then(|reply| reply.wait());
-        answer.is_some_and(|bytes| matches!(Message::decode(&bytes), Ok(Message::Taken(true))))
+        let answer = reply.ok().and_then(|reply| reply.wait())?;
+        Message::decode(&answer).ok()
     }
 }
