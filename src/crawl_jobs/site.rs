@@ -70,7 +70,8 @@ pub struct SiteCounters {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Site {
     host: Box<str>,
-    /// How often the site has changed hands.
+    /// How often the site has changed hands. No result is ever of an older generation than
+    /// the site that it is applied to: a site is frozen only when no lease on it is out.
     generation: u64,
     queue: VecDeque<CrawlJob>,
     /// The number of the next URL.

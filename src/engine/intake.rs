@@ -175,7 +175,7 @@ impl Intake {
             && let Ok(bytes) = receipt.encode()
         {
             let overlay = self.overlay.clone();
-            self.ledger.once_written(move || {
+            self.ledger.once_on_disk(move || {
                 // A receipt that is lost makes its sender send again, and us say so again.
                 let _lost = overlay.send(from, Purpose::Urls, bytes.into());
             });
@@ -184,6 +184,8 @@ impl Intake {
     }
 
     fn take_request(&self, from: PeerId, bytes: &[u8], replier: Replier) {
+        // Whether the answer must hold after a power cut: nothing else is kept of a request.
+        let mut is_promise = false;
         let answer = match Message::decode(bytes) {
             Ok(Message::Claims(claims)) => {
                 // A claim promises nothing until it is confirmed.
@@ -196,11 +198,14 @@ impl Intake {
             Ok(Message::Crawl(definition)) => {
                 Message::Taken(self.crawls.add_from(from, definition, &self.form).is_some())
             }
-            Ok(Message::Site(part)) => match self.arrivals.take(from, part) {
-                Taking::Taken => Message::Taken(true),
-                Taking::NotNow => Message::Taken(false),
-                Taking::Never => Message::Unfit,
-            },
+            Ok(Message::Site(part)) => {
+                is_promise = part.is_last;
+                match self.arrivals.take(from, part) {
+                    Taking::Taken => Message::Taken(true),
+                    Taking::NotNow => Message::Taken(false),
+                    Taking::Never => Message::Unfit,
+                }
+            }
             Ok(Message::Welcome(offer)) => {
                 self.arrivals.welcomed_by(from, offer);
                 Message::Taken(true)
@@ -208,8 +213,10 @@ impl Intake {
             Ok(_) => return tracing::debug!("from {from}: a request that is none"),
             Err(error) => return tracing::debug!("from {from}: {error}"),
         };
-        if let Ok(bytes) = answer.encode() {
-            self.ledger.once_written(move || replier.answer(bytes));
+        match answer.encode() {
+            Ok(bytes) if is_promise => self.ledger.once_on_disk(move || replier.answer(bytes)),
+            Ok(bytes) => replier.answer(bytes),
+            Err(error) => tracing::error!("cannot answer {from}: {error}"),
         }
     }
 }

@@ -7,9 +7,10 @@
 //! a URL is noted as done in the same batch as the links that were found on its page, or
 //! in a later one, and never before its page is in the archive.
 //!
-//! What other peers may rely on (a receipt, a confirmed claim) is told to them only after
-//! the batch that makes it true: see [`Ledger::once_written`]. A peer that keeps nothing has a
-//! ledger that forgets everything at once.
+//! What other peers may rely on (a receipt, a confirmed claim, a site that was taken over)
+//! is told to them only when the batch that makes it true has reached the disk: see
+//! [`Ledger::once_on_disk`]. A peer that keeps nothing has a ledger that forgets everything
+//! at once.
 //!
 //! - `keeper`: the thread that writes
 //! - `capture`: an exchange with a server, on its way into the archive
@@ -375,10 +376,10 @@ impl Ledger {
         self.note(|pending| pending.over = over);
     }
 
-    /// Does something once everything up to now is written, or at once if nothing is
-    /// kept: tells a peer what must not be untrue after a crash. May be forgotten when
+    /// Does something once the disk has everything up to now, or at once if nothing is
+    /// kept: tells a peer what must not be untrue after a power cut. May be forgotten when
     /// nothing can be written for long; whoever is not told asks again.
-    pub fn once_written(&self, tell: impl FnOnce() + Send + 'static) {
+    pub fn once_on_disk(&self, tell: impl FnOnce() + Send + 'static) {
         if !self.keeps() {
             return tell();
         }

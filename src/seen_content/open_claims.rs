@@ -11,10 +11,11 @@ use peercrawl_overlay::PeerId;
 use crate::clock::Millis;
 use crate::fingerprint::ContentFingerprint;
 
-/// What the open claims of one peer may take, in bytes: about ten thousand claims.
-pub const MOST_OF_ONE: usize = 4 << 20;
+/// What the open claims of one peer may take, in bytes: some seventeen thousand claims,
+/// which is what a fast peer fetches in the seconds until it can confirm.
+pub const MOST_OF_ONE: usize = 8 << 20;
 /// What all of them may take.
-pub const MOST_OF_ALL: usize = 16 << 20;
+pub const MOST_OF_ALL: usize = 32 << 20;
 /// What a claim takes beside its URL, here and in the store.
 const CLAIM_BYTES: usize = 400;
 
