@@ -115,6 +115,8 @@ struct Pending {
     crawls: HashMap<CrawlId, CrawlRecord>,
     /// Crawls whose totals have changed.
     changed: Vec<CrawlId>,
+    /// What crawls have come to that are over.
+    over: PageTotals,
 }
 
 /// What the one who writes the archive is to do besides.
@@ -338,6 +340,25 @@ impl Ledger {
         });
     }
 
+    /// This peer takes part in these crawls no more: what they have come to is kept.
+    pub fn crawls_over(&self, ids: &[CrawlId]) {
+        if ids.is_empty() {
+            return;
+        }
+        self.note(|pending| {
+            for id in ids {
+                if let Some(record) = pending.crawls.remove(id) {
+                    pending.over.add(record.totals);
+                }
+                pending.batch.crawl_remove(*id);
+            }
+            match postcard::to_stdvec(&pending.over) {
+                Ok(bytes) => pending.batch.over(&bytes),
+                Err(error) => tracing::error!("cannot keep what crawls came to: {error}"),
+            }
+        });
+    }
+
     /// What an earlier run has left, once.
     fn take_left(&self) -> Option<Left> {
         self.kept.as_ref()?.left.lock().take()
@@ -348,6 +369,11 @@ impl Ledger {
         self.note(|pending| {
             pending.crawls.insert(record.definition.id(), record);
         });
+    }
+
+    /// What crawls of earlier runs have come to that are over.
+    fn resumed_over(&self, over: PageTotals) {
+        self.note(|pending| pending.over = over);
     }
 
     /// Does something once the disk has everything up to now, or at once if nothing is
