@@ -17,6 +17,9 @@ const TOO_MANY: u64 = 100;
 const SERIOUS: u64 = 60;
 /// A point fades in so long.
 const FADE_MS: u64 = 10_000;
+/// Frames that a neighbour gives up within so long count once: a link that fails takes all
+/// that is under way with it.
+const TORN_MS: u64 = 1_000;
 /// How long an offender is remembered.
 const MEMORY_MS: u64 = 3_600_000;
 /// Peers remembered.
@@ -47,7 +50,6 @@ impl Offence {
             Self::Rejected | Self::Envelope(Fault::Ahead) => 20,
             Self::Envelope(Fault::Replayed) => 5,
             // Much may be under way when two peers differ about whether they have a link.
-            // Whoever is busy gives up many frames at once.
             Self::OutOfTurn | Self::Torn | Self::Envelope(Fault::Expired) => 1,
         }
     }
@@ -84,6 +86,10 @@ impl Offenders {
             }
         }
         let record = self.0.entry(peer).or_default();
+        let is_same_breath = record.points > 0 && now_ms < record.counted_ms + TORN_MS;
+        if offence == Offence::Torn && is_same_breath {
+            return false;
+        }
         let faded = now_ms.saturating_sub(record.counted_ms) / FADE_MS;
         record.points = record.points.saturating_sub(faded) + offence.points();
         record.counted_ms = now_ms;
@@ -211,10 +217,12 @@ mod tests {
     #[test]
     fn what_a_busy_neighbour_gives_up_is_forgiven() {
         let mut offenders = Offenders::default();
-        let is_offender = (0..50).any(|_| offenders.blame(A, Offence::Torn, 0));
-        assert!(!is_offender);
-        let is_offender = (0..50).any(|_| offenders.blame(A, Offence::Torn, 0));
-        assert!(is_offender, "but not for ever");
+        let mut give_up = |seconds: std::ops::Range<u64>| {
+            let mut frames = seconds.flat_map(|second| [second * 1_000; 48]);
+            frames.any(|ms| offenders.blame(A, Offence::Torn, ms))
+        };
+        assert!(!give_up(0..60));
+        assert!(give_up(60..180), "but not for ever");
     }
 
     #[test]
