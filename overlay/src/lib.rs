@@ -13,7 +13,7 @@
 //! - [`PeerId`], [`Member`], [`Role`]: who is there
 //! - [`Purpose`], [`Statistics`]: what messages are about, and how many bytes that takes
 //! - [`Contact`]: what is known of a peer from connections with it
-//! - [`Event`], [`Reply`], [`Replier`], [`Verdict`]: what comes in
+//! - [`Event`], [`Reply`], [`Replier`], [`Outcome`], [`Verdict`]: what comes in
 //! - [`memory`]: an overlay inside one process, for a peer alone and for tests
 //! - [`network`]: the flat and the supernode overlay over libp2p
 //! - [`membership`] and [`lease`], [`election`], [`topology`], [`routing`], [`host_cache`],
@@ -53,7 +53,7 @@ use crossbeam_channel::Receiver;
 
 use serde::{Deserialize, Serialize};
 
-pub use event::{Event, MessageId, Replier, Reply, Verdict, reply_channel};
+pub use event::{Event, MessageId, Outcome, Replier, Reply, Verdict, reply_channel};
 pub use peer_id::PeerId;
 pub use reachability::Reachability;
 

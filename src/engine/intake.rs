@@ -187,8 +187,14 @@ impl Intake {
                 self.arrivals.welcomed_by(from, offer);
                 Message::Taken(true)
             }
-            Ok(_) => return tracing::debug!("from {from}: a request that is none"),
-            Err(error) => return tracing::debug!("from {from}: {error}"),
+            Ok(_) => {
+                tracing::debug!("from {from}: a request that is none");
+                return replier.reject();
+            }
+            Err(error) => {
+                tracing::debug!("from {from}: {error}");
+                return replier.reject();
+            }
         };
         if let Ok(bytes) = answer.encode() {
             self.ledger.once_written(move || replier.answer(bytes));

@@ -23,6 +23,7 @@ for_every_overlay![
     what_is_sent_reaches_its_receiver_alone,
     a_request_brings_its_answer_back,
     a_request_without_an_answer_ends_at_its_deadline,
+    a_request_that_is_rejected_ends_at_once,
     a_peer_that_leaves_is_missed_and_sends_no_more,
     a_peer_that_dies_is_missed,
     a_full_receiver_makes_drops_that_are_counted,
@@ -168,6 +169,29 @@ fn a_request_without_an_answer_ends_at_its_deadline(net: Net) {
     assert_eq!(reply.wait(), None);
     assert!(begun.elapsed() >= deadline);
     assert!(begun.elapsed() < DEADLINE);
+}
+
+fn a_request_that_is_rejected_ends_at_once(net: Net) {
+    let fleet = net.fleet(4);
+    let begun = Instant::now();
+    let reply = fleet.peers[2]
+        .overlay
+        .request(
+            fleet.peers[3].id(),
+            Purpose::Content,
+            Arc::new([]),
+            DEADLINE,
+        )
+        .unwrap();
+    let events = fleet.peers[3].overlay.events();
+    while let Ok(event) = events.recv_timeout(DEADLINE) {
+        if let Event::Request { replier, .. } = event {
+            replier.reject();
+            break;
+        }
+    }
+    assert_eq!(reply.wait(), None);
+    assert!(begun.elapsed() < DEADLINE / 2, "{:?}", begun.elapsed());
 }
 
 fn a_peer_that_leaves_is_missed_and_sends_no_more(net: Net) {

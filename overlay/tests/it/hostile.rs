@@ -370,6 +370,41 @@ fn replays() {
     });
 }
 
+/// What the crawler calls nonsense is blamed on its author, be it a message or a question.
+#[test]
+fn questions_that_are_nonsense() {
+    attack(async |attacker, victim| {
+        attacker.join().await;
+        let id = attacker.sealer.author();
+        for count in 1.. {
+            let envelope = attacker.seal(Errand::Ask(Purpose::Urls), Some(victim.me()), b"???");
+            let packet = Frame::Packet {
+                hops: 3,
+                deadline_ms: 10_000,
+                envelope,
+            };
+            let events = victim.events();
+            let crawler = tokio::task::spawn_blocking(move || {
+                let next = || events.recv_timeout(DEADLINE).unwrap();
+                std::iter::repeat_with(next).find_map(|event| match event {
+                    peercrawl_overlay::Event::Request { from, replier, .. } => {
+                        replier.reject();
+                        Some(from)
+                    }
+                    _ => None,
+                })
+            });
+            let (_, from) = tokio::join!(attacker.says(packet.bytes()), crawler);
+            assert_eq!(from.unwrap(), Some(id));
+            if victim.offenders().contains(&id) {
+                assert!(count > 1, "once is no crime");
+                break;
+            }
+            assert!(count < 10, "it should be an offender by now");
+        }
+    });
+}
+
 #[test]
 fn an_offender_is_remembered_after_a_restart() {
     let path = env::temp_dir().join(format!("peercrawl-offenders-{}", process::id()));

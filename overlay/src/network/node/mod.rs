@@ -53,7 +53,7 @@ use crate::membership::Membership;
 use crate::offenders::{Offence, Offenders};
 use crate::replay::ReplayWindow;
 use crate::topology::Kind;
-use crate::{Event, MessageId, PeerId, Purpose, Replier, Role, Verdict, identity};
+use crate::{Event, MessageId, Outcome, PeerId, Purpose, Replier, Role, Verdict, identity};
 
 use answers::Question;
 use gossip::Pending;
@@ -108,8 +108,8 @@ pub enum Control {
     Announce,
     /// What the crawler thinks of a message.
     Verdict(MessageId, Verdict),
-    /// The crawler's answer to a question; `None` if it has none.
-    Answer(u64, Option<Vec<u8>>),
+    /// What the crawler makes of a question.
+    Answer(u64, Outcome),
     /// It is over.
     Leave,
 }
@@ -332,7 +332,7 @@ impl Node {
         match control {
             Control::Announce => self.update_lease(),
             Control::Verdict(id, verdict) => self.on_verdict(id, verdict),
-            Control::Answer(question, bytes) => self.on_answer(question, bytes.as_deref()),
+            Control::Answer(question, outcome) => self.on_answer(question, outcome),
             // The loop looks at the flag.
             Control::Leave => {}
         }
