@@ -31,6 +31,8 @@ pub enum Offence {
     Frame,
     /// It spoke before it was admitted.
     OutOfTurn,
+    /// It kept others waiting.
+    Slow,
     /// The crawler rejected what it wrote.
     Rejected,
 }
@@ -44,6 +46,8 @@ impl Offence {
             Self::Frame => SERIOUS,
             Self::Rejected => 20,
             Self::Envelope(Fault::Replayed) => 5,
+            // A bad line breaks many frames at once.
+            Self::Slow => 7,
             // Much may be under way when two peers differ about whether they have a link.
             Self::OutOfTurn | Self::Envelope(Fault::Expired) => 1,
         }

@@ -9,7 +9,7 @@
 //! - `transport`: the libp2p parts; `metered`: their sockets, counted and held back;
 //!   `screening`: what strangers may make them dial
 //! - `contacts`: what is known of each peer from its connections
-//! - `frame`: what two linked peers say to each other
+//! - `frame`: what two linked peers say to each other; `turns`: who may say much
 //! - `node`: the task, with a file for each thing that it does: links, leases and
 //!   suspicions, packets that are routed, gossip that is broadcast
 //! - `shared`: counters, and views for the handle
@@ -28,6 +28,7 @@ mod screening;
 mod shared;
 mod traffic_limit;
 mod transport;
+mod turns;
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};

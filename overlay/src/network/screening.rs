@@ -7,7 +7,8 @@
 //! configured.
 //!
 //! [`Screened`] keeps a part from hearing of what is not for it, such as the addresses at
-//! which others see this peer: a stranger may say anything there, too.
+//! which others see this peer: a stranger may say anything there, too. It can also tell
+//! somebody else first whose connection the part is about to hear of.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -115,20 +116,39 @@ pub struct Screened<B> {
     may_hear: Box<dyn Fn(&FromSwarm<'_>) -> bool + Send>,
     /// The dials that the part has begun, if it is to take no other for one of them.
     dials: Option<HashSet<ConnectionId>>,
+    /// Told whose connection the part is about to hear of.
+    herald: Option<Box<dyn Fn(PeerId) + Send>>,
 }
 
 impl<B> Screened<B> {
+    /// A part that hears of everything, but of each connection only after `herald` was told
+    /// whose it is.
+    pub fn heralded(inner: B, herald: impl Fn(PeerId) + Send + 'static) -> Self {
+        Self {
+            inner,
+            may_hear: Box::new(|_| true),
+            dials: None,
+            herald: Some(Box::new(herald)),
+        }
+    }
+
+    fn announce(&self, peer: PeerId) {
+        if let Some(herald) = &self.herald {
+            herald(peer);
+        }
+    }
+
     /// A part that hears of some of the addresses at which others see this peer.
     pub fn of_seen(inner: B, may_hear: impl Fn(&Multiaddr) -> bool + Send + 'static) -> Self {
         let may_hear = Box::new(move |event: &FromSwarm<'_>| match event {
             FromSwarm::NewExternalAddrCandidate(candidate) => may_hear(candidate.addr),
             _ => true,
         });
-        let dials = None;
         Self {
             inner,
             may_hear,
-            dials,
+            dials: None,
+            herald: None,
         }
     }
 
@@ -146,11 +166,11 @@ impl<B> Screened<B> {
             FromSwarm::ConnectionClosed(old) => !old.endpoint.is_relayed(),
             _ => true,
         });
-        let dials = None;
         Self {
             inner,
             may_hear,
-            dials,
+            dials: None,
+            herald: None,
         }
     }
 
@@ -186,6 +206,7 @@ impl<B: NetworkBehaviour> NetworkBehaviour for Screened<B> {
         local: &Multiaddr,
         remote: &Multiaddr,
     ) -> Result<THandler<Self>, ConnectionDenied> {
+        self.announce(peer);
         self.inner
             .handle_established_inbound_connection(connection, peer, local, remote)
     }
@@ -209,6 +230,7 @@ impl<B: NetworkBehaviour> NetworkBehaviour for Screened<B> {
         role: Endpoint,
         port: PortUse,
     ) -> Result<THandler<Self>, ConnectionDenied> {
+        self.announce(peer);
         self.inner
             .handle_established_outbound_connection(connection, peer, address, role, port)
     }

@@ -236,6 +236,7 @@ impl Node {
     fn admit(&mut self, peer: PeerId) {
         if let Some(libp2p_peer) = identity::to_libp2p(peer) {
             self.visitors.remove(&libp2p_peer);
+            self.turns.admit(&libp2p_peer);
         }
         self.peer_back_off.succeeded(&peer);
         if !self.links.contains(&peer) {

@@ -31,7 +31,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use libp2p::gossipsub::IdentTopic;
 use libp2p::multiaddr::Protocol;
-use libp2p::request_response::{self, OutboundRequestId};
+use libp2p::request_response::{self, OutboundFailure, OutboundRequestId};
 use libp2p::swarm::{ConnectionId, SwarmEvent};
 use libp2p::{Multiaddr, PeerId as Libp2pPeerId, Swarm, identify, mdns, ping, upnp};
 use tokio::sync::mpsc;
@@ -39,10 +39,12 @@ use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::event_queue::EventQueue;
+use super::frame::{Request, Response};
 use super::options::Options;
 use super::shared::{Shared, Use};
 use super::traffic_limit::TrafficLimit;
 use super::transport::{Behaviour, BehaviourEvent};
+use super::turns::{Turns, is_too_slow};
 use crate::back_off::BackOff;
 use crate::clock::{Clock, Now};
 use crate::election::Election;
@@ -129,6 +131,7 @@ pub struct Node {
     events: EventQueue,
     controls: mpsc::WeakSender<Control>,
     shared: Arc<Shared>,
+    turns: Arc<Turns>,
 
     // The state machines.
     swarm: Swarm<Behaviour>,
@@ -243,6 +246,7 @@ impl Node {
             } => {
                 self.forget_connection(peer_id, connection_id, num_established == 0);
                 if num_established == 0 {
+                    self.turns.forget(&peer_id);
                     self.on_disconnected(peer_id);
                 }
             }
@@ -300,10 +304,7 @@ impl Node {
         }
     }
 
-    fn on_frames(
-        &mut self,
-        event: request_response::Event<super::frame::Request, super::frame::Response>,
-    ) {
+    fn on_frames(&mut self, event: request_response::Event<Request, Response>) {
         use request_response::{Event, Message};
         match event {
             Event::Message { peer, message, .. } => match message {
@@ -322,9 +323,20 @@ impl Node {
                 ..
             } => {
                 tracing::debug!("to {peer}: {error}");
+                if let OutboundFailure::Io(error) = &error
+                    && is_too_slow(error)
+                    && let Some(peer) = identity::from_libp2p(&peer)
+                {
+                    self.blame(peer, Offence::Slow);
+                }
                 self.on_response(peer, request_id, None);
             }
-            _ => {}
+            // A request that comes slowly is blamed as [`Request::Late`]. What fails here has
+            // lost its connection, waited for its turn or got no answer in time.
+            Event::InboundFailure { peer, error, .. } => {
+                tracing::debug!("from {peer}: {error}");
+            }
+            Event::ResponseSent { .. } => {}
         }
     }
 

@@ -173,7 +173,8 @@ impl Node {
             Request::Hello { .. } => return self.on_hello(libp2p_peer, request, channel),
             // Dropping the channel closes the stream.
             Request::Malformed => return self.blame(from, Offence::Frame),
-            Request::Records(_) | Request::Packet { .. } => {}
+            Request::Late => return self.blame(from, Offence::Slow),
+            Request::Records(_) | Request::Packet { .. } | Request::Early => {}
         }
         if !self.links.contains(&from) {
             // It may just have admitted us, with our side still to come.
@@ -181,7 +182,9 @@ impl Node {
             return self.respond(channel, Response::Stranger);
         }
         match request {
-            Request::Hello { .. } | Request::Malformed => {}
+            Request::Hello { .. } | Request::Malformed | Request::Late => {}
+            // It has been admitted since; its neighbour sends again what matters.
+            Request::Early => self.respond(channel, Response::Busy),
             Request::Records(records) => {
                 self.take_records(from, records);
                 self.respond(channel, Response::Done);
@@ -437,7 +440,7 @@ impl Node {
     }
 
     pub(super) fn ask(&mut self, peer: Libp2pPeerId, request: Request, outbound: Outbound) {
-        let frames = &mut self.swarm.behaviour_mut().frames;
+        let frames = self.swarm.behaviour_mut().frames.inner_mut();
         let id = frames.send_request(&peer, request);
         self.outbound.insert(id, outbound);
     }
@@ -448,6 +451,7 @@ impl Node {
             .swarm
             .behaviour_mut()
             .frames
+            .inner_mut()
             .send_response(channel, response);
     }
 }

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use super::super::frame::{Records, Request};
+use super::super::frame::{RECORDS_BYTES as FRAME_BYTES, Records, Request};
 use super::super::shared::Use;
 use super::Node;
 use super::packets::Outbound;
@@ -19,8 +19,6 @@ use crate::offenders::Offence;
 use crate::topology::{self, Kind};
 use crate::{PeerId, Role, identity};
 
-/// Bytes of records in one frame.
-const FRAME_BYTES: usize = 256 << 10;
 /// Largest record: a lease with everything in it.
 pub const RECORD_BYTES: usize = 8 << 10;
 /// How often all leases are told to a neighbour again.

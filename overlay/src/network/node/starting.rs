@@ -20,6 +20,7 @@ use super::super::options::{Options, StartError};
 use super::super::shared::Shared;
 use super::super::traffic_limit::TrafficLimit;
 use super::super::transport;
+use super::super::turns::{Pace, Turns};
 use super::keeping::{self, SAVE_MS};
 use super::reaching::Reach;
 use super::{Control, Node};
@@ -65,7 +66,8 @@ impl Node {
         let topic = IdentTopic::new(blake3::Hash::from(agreement).to_string());
         let listen = multiaddresses(&options.listen)?;
         let bootstrap = multiaddresses(&options.bootstrap)?;
-        let swarm = transport::swarm(kind, &keypair, &options, &topic, &shared.counters)?;
+        let turns = Turns::new(Pace::default(), options.meter.clone());
+        let swarm = transport::swarm(kind, &keypair, &options, &topic, &shared.counters, &turns)?;
         let seed = blake3::hash(&[&options.secret[..], &now.wall_ms.to_be_bytes()].concat());
         let mut random = [0; 8];
         random.copy_from_slice(&seed.as_bytes()[..8]);
@@ -83,6 +85,7 @@ impl Node {
             events: EventQueue::new(events),
             controls,
             shared,
+            turns,
             swarm,
             sealer,
             membership: Membership::new(options.timing),
