@@ -12,6 +12,7 @@
 
 use std::collections::HashSet;
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use libp2p::core::transport::PortUse;
@@ -23,6 +24,7 @@ use libp2p::swarm::{
 };
 use libp2p::{Multiaddr, PeerId};
 
+use super::shared::Counters;
 use crate::addresses;
 
 /// A dial that a stranger has caused leads where it must not.
@@ -35,14 +37,17 @@ pub struct DialGuard {
     allow_private: bool,
     /// The dial that the node is about to make.
     own: Option<ConnectionId>,
+    /// Where refusals are counted.
+    counters: Arc<Counters>,
 }
 
 impl DialGuard {
     /// A guard that lets private addresses pass or not.
-    pub fn new(allow_private: bool) -> Self {
+    pub fn new(allow_private: bool, counters: Arc<Counters>) -> Self {
         Self {
             allow_private,
             own: None,
+            counters,
         }
     }
 
@@ -68,7 +73,10 @@ impl NetworkBehaviour for DialGuard {
         }
         let may_dial = |address: &&Multiaddr| addresses::may_dial(address, self.allow_private);
         match addresses.iter().find(|address| !may_dial(address)) {
-            Some(address) => Err(ConnectionDenied::new(Refused(address.clone()))),
+            Some(address) => {
+                self.counters.refused_addresses(1);
+                Err(ConnectionDenied::new(Refused(address.clone())))
+            }
             None => Ok(Vec::new()),
         }
     }
@@ -308,7 +316,8 @@ mod tests {
 
     #[test]
     fn what_others_cause_is_dialled_only_if_it_is_public() {
-        let mut guard = DialGuard::new(false);
+        let counters = Arc::new(Counters::default());
+        let mut guard = DialGuard::new(false, counters.clone());
         let (public, private) = ("/ip4/8.8.8.8/tcp/1", "/ip4/192.168.1.1/tcp/80");
         assert!(ask(&mut guard, 1, &[public]));
         assert!(!ask(&mut guard, 2, &[private]));
@@ -317,6 +326,7 @@ mod tests {
         guard.trust(ConnectionId::new_unchecked(5));
         assert!(ask(&mut guard, 5, &[private]), "its user may");
         assert!(!ask(&mut guard, 5, &[private]), "once");
-        assert!(ask(&mut DialGuard::new(true), 6, &[private]));
+        assert_eq!(counters.statistics().addresses_refused, 4);
+        assert!(ask(&mut DialGuard::new(true, counters), 6, &[private]));
     }
 }

@@ -100,7 +100,14 @@ pub fn swarm(
     let (through_relays, relay_client) = relay::client::new(me);
     let transport = transport(keypair, &gauge, options.meter.is_some(), through_relays)?;
     let transport = contacts::counted(transport, counters.clone());
-    let behaviour = behaviour(kind, keypair, options, topic, turns, relay_client)?;
+    let behaviour = behaviour(
+        kind,
+        keypair,
+        options,
+        topic,
+        (counters, turns),
+        relay_client,
+    )?;
     let config = swarm::Config::with_tokio_executor()
         .with_idle_connection_timeout(IDLE)
         .with_max_negotiating_inbound_streams(STREAMS);
@@ -163,7 +170,7 @@ fn behaviour(
     keypair: &Keypair,
     options: &Options,
     topic: &IdentTopic,
-    turns: &Arc<Turns>,
+    (counters, turns): (&Arc<Counters>, &Arc<Turns>),
     relay_client: relay::client::Behaviour,
 ) -> io::Result<Behaviour> {
     let me = keypair.public().to_peer_id();
@@ -196,7 +203,7 @@ fn behaviour(
     };
     Ok(Behaviour {
         blocked: allow_block_list::Behaviour::default(),
-        guard: DialGuard::new(options.allow_private),
+        guard: DialGuard::new(options.allow_private, counters.clone()),
         limits: connection_limits::Behaviour::new(connection_limits),
         mesh: mesh(limits.message_bytes, topic)?,
         frames: {

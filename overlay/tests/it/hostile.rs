@@ -399,6 +399,53 @@ fn replays() {
     });
 }
 
+/// What a stranger says is not remembered, or its name would fill the memory: it counts as
+/// new once its author is a member.
+#[test]
+fn the_words_of_strangers_are_forgotten() {
+    attack(async |attacker, victim| {
+        attacker.join().await;
+        let clock = Clock::start();
+        let keypair = identity::keypair([77; 32]).unwrap();
+        let mut late = Sealer::new(keypair, network_tag(), clock.now()).unwrap();
+        let author = late.author();
+        let mut seal = |errand, to, body: &[u8]| {
+            let sealed = late.seal(errand, to, body, clock.now(), 60_000);
+            sealed.unwrap().1.to_vec()
+        };
+        let packet = Frame::Packet {
+            hops: 3,
+            deadline_ms: 0,
+            envelope: seal(Errand::Send(Purpose::Urls), Some(victim.me()), b"early"),
+        };
+        attacker.says(packet.bytes()).await;
+        let lease = Lease {
+            incarnation: 1,
+            role: Role::Peer,
+            offers: false,
+            leaves: 0,
+            is_farewell: false,
+            addresses: vec![],
+            via: vec![attacker.sealer.author()],
+            facts: vec![],
+        };
+        let lease = seal(Errand::Lease, None, &lease.encode());
+        attacker.says(Frame::Records(vec![lease]).bytes()).await;
+        eventually("it is a member", || {
+            victim.members().iter().any(|member| member.id == author)
+        });
+        attacker.says(packet.bytes()).await;
+        let events = victim.events();
+        let heard = events.try_iter().filter(|event| {
+            matches!(event, peercrawl_overlay::Event::Message { bytes, .. } if bytes[..] == *b"early")
+        });
+        assert_eq!(heard.count(), 1);
+        for _ in 0..2 {
+            assert_eq!(attacker.says(vec![0xff; 1_000]).await, None);
+        }
+    });
+}
+
 /// One that began thirty-two frames stopped the large frames of everybody for a minute.
 #[test]
 fn frames_that_never_end() {

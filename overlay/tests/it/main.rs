@@ -12,3 +12,4 @@ mod hostile;
 mod metering;
 mod network;
 mod reaching;
+mod serving;

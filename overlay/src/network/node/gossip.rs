@@ -23,6 +23,8 @@ const VERDICT_MS: u64 = 4_000;
 const MOST_PENDING: usize = 4_096;
 /// With fewer neighbours in the mesh, and more of them outside, it has not formed yet.
 const THIN_MESH: usize = 3;
+/// A link that comes into the mesh is told all that is known, at most so often.
+const TOLD_MS: u64 = 60_000;
 /// How long a broadcast is valid.
 const BROADCAST_LIFE_MS: u64 = 60_000;
 
@@ -164,10 +166,15 @@ impl Node {
                 message,
             } => self.on_gossip(propagation_source, message_id, message.data.into()),
             gossipsub::Event::Subscribed { peer_id, .. } => {
-                // What was spread while it was not in the mesh has passed it by.
-                if let Some(peer) = identity::from_libp2p(&peer_id)
+                // What was spread while it was not in the mesh has passed it by. Whoever
+                // comes and goes hears the rest with the next exchange.
+                let now_ms = self.now_ms();
+                let told_ms = self.told_ms.get(&peer_id);
+                if told_ms.is_none_or(|&told_ms| now_ms >= told_ms + TOLD_MS)
+                    && let Some(peer) = identity::from_libp2p(&peer_id)
                     && self.links.contains(&peer)
                 {
+                    self.told_ms.insert(peer_id, now_ms);
                     self.send_all_records(peer);
                 }
             }

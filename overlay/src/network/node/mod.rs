@@ -9,7 +9,8 @@
 //! - [`linking`]: connections become links after a handshake; links are made and given up
 //! - [`reaching`]: whether others can reach this peer; relays and hole punching
 //! - [`records`]: leases and suspicions, and how they spread
-//! - [`packets`]: messages to one peer, hop by hop; [`sending`]: each hop's turn
+//! - [`packets`]: messages to one peer, hop by hop; [`sending`]: each hop's turn;
+//!   [`waiting`]: until there is a link
 //! - [`answers`]: where they arrive, and how a question gets its answer
 //! - [`gossip`]: broadcasts, and the crawler's verdicts on them
 
@@ -22,6 +23,7 @@ mod reaching;
 mod records;
 mod sending;
 mod starting;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -38,11 +40,11 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
+use super::alone::Alone;
 use super::event_queue::EventQueue;
 use super::frame::{Request, Response};
 use super::options::Options;
 use super::shared::{Shared, Use};
-use super::traffic_limit::TrafficLimit;
 use super::transport::{Behaviour, BehaviourEvent};
 use super::turns::{Turns, is_too_slow};
 use crate::back_off::BackOff;
@@ -60,9 +62,10 @@ use crate::{Event, MessageId, Outcome, PeerId, Purpose, Replier, Role, Verdict, 
 use answers::Question;
 use gossip::Pending;
 use linking::Visitor;
-use packets::{Outbound, Waiting};
+use packets::Outbound;
 use reaching::Reach;
 use sending::Lane;
+use waiting::WaitingRoom;
 
 /// How often the state machines are told the time.
 const TICK: Duration = Duration::from_millis(200);
@@ -140,7 +143,6 @@ pub struct Node {
     replay: ReplayWindow,
     offenders: Offenders,
     election: Election,
-    upload: TrafficLimit,
 
     // Links.
     /// Admitted peers, the oldest link first.
@@ -153,6 +155,7 @@ pub struct Node {
     probed: BTreeSet<PeerId>,
     reach: Reach,
     bootstrap: Vec<Multiaddr>,
+    alone: Alone,
     hosts: HostCache,
     peer_back_off: BackOff<PeerId>,
     address_back_off: BackOff<Multiaddr>,
@@ -165,6 +168,8 @@ pub struct Node {
     renewed_ms: u64,
     /// Records that wait to be passed to the leaves.
     for_leaves: Vec<Arc<[u8]>>,
+    /// When links that came into the mesh were last told all.
+    told_ms: HashMap<Libp2pPeerId, u64>,
     exchanged_ms: u64,
     mended_ms: u64,
     /// When the files are written next.
@@ -180,7 +185,7 @@ pub struct Node {
     outbound_bytes: usize,
     /// The packets of each link.
     lanes: HashMap<Libp2pPeerId, Lane>,
-    waiting: BTreeMap<PeerId, Vec<Waiting>>,
+    waiting: WaitingRoom,
     questions: BTreeMap<u64, Question>,
     pending: BTreeMap<MessageId, Pending>,
     last_id: u64,
@@ -247,6 +252,7 @@ impl Node {
                 self.forget_connection(peer_id, connection_id, num_established == 0);
                 if num_established == 0 {
                     self.turns.forget(&peer_id);
+                    self.told_ms.remove(&peer_id);
                     self.on_disconnected(peer_id);
                 }
             }
@@ -369,6 +375,7 @@ impl Node {
         }
         self.tick_files();
         self.show_joining();
+        self.say_alone();
     }
 
     fn now(&self) -> Now {
@@ -431,6 +438,19 @@ impl Node {
         self.has_unsaid_members = !self.events.offer(Event::Members(members), 0);
     }
 
+    /// Says that nobody was found where the network should be.
+    fn say_alone(&mut self) {
+        let is_alone = self.links.is_empty() && !self.bootstrap.is_empty();
+        let now_ms = self.now_ms();
+        if self.alone.is_worth_saying(is_alone, now_ms) {
+            tracing::warn!(
+                "no peer answers at any of the {} addresses in overlay.bootstrap: this peer \
+                 goes on alone and keeps trying",
+                self.bootstrap.len()
+            );
+        }
+    }
+
     fn show_listening(&mut self) {
         let me = *self.swarm.local_peer_id();
         let named = |address: &Multiaddr| match address.iter().last() {
@@ -441,10 +461,7 @@ impl Node {
             .set_listening(self.swarm.listeners().map(named).collect());
     }
 
-    fn count_sent(&mut self, of: Use, copies: usize, bytes: usize) {
+    fn count_sent(&self, of: Use, copies: usize, bytes: usize) {
         self.shared.counters.sent(of, copies, bytes);
-        if of == Use::Membership {
-            self.upload.pays(copies * bytes);
-        }
     }
 }

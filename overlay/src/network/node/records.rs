@@ -6,6 +6,7 @@
 //! again with one of its neighbours, for what was lost.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::super::frame::{RECORDS_BYTES as FRAME_BYTES, Records, Request};
 use super::super::shared::Use;
@@ -15,6 +16,7 @@ use crate::election::{Ability, Candidate, Electorate};
 use crate::envelope::{Envelope, Errand, Fault};
 use crate::lease::{FACTS_BYTES, Lease, MOST_ADDRESSES, Suspicion};
 use crate::membership::News;
+use crate::meter::Direction;
 use crate::offenders::Offence;
 use crate::topology::{self, Kind};
 use crate::{PeerId, Role, identity};
@@ -81,10 +83,12 @@ impl Node {
         }
     }
 
-    /// Whether there are bytes to spare for others.
+    /// Whether there are bytes to spare for others, as things are now.
     pub(super) fn has_capacity(&self) -> bool {
-        let limit = self.options.limits.upload_bytes_per_sec;
-        limit.is_none_or(|limit| limit >= SUPERNODE_BYTES_PER_SEC)
+        let meter = self.options.meter.as_ref();
+        let limit = meter.and_then(|meter| meter.limit(Direction::Up));
+        let is_resting = self.shared.is_resting.load(Relaxed);
+        !is_resting && limit.is_none_or(|limit| limit >= SUPERNODE_BYTES_PER_SEC)
     }
 
     /// Signs and spreads this peer's lease if it says something new, or is due.
@@ -287,11 +291,16 @@ impl Node {
                 return Ok((self.me, News::Nothing));
             }
             let author = envelope.author;
+            let held = self.membership.lease(author);
+            let is_elsewhere = held.is_none_or(|held| held.addresses != lease.addresses);
             let news = self
                 .membership
                 .apply(author, lease, version, envelope.bytes, now);
             if !matches!(news, News::Renewed | News::Nothing) {
                 self.say_members();
+                if is_elsewhere {
+                    self.count_refused_addresses(author);
+                }
             }
             return Ok((author, news));
         }

@@ -15,14 +15,15 @@ use libp2p::swarm::SwarmEvent;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use super::super::alone::Alone;
 use super::super::event_queue::EventQueue;
 use super::super::options::{Options, StartError};
 use super::super::shared::Shared;
-use super::super::traffic_limit::TrafficLimit;
 use super::super::transport;
 use super::super::turns::{Pace, Turns};
 use super::keeping::{self, SAVE_MS};
 use super::reaching::Reach;
+use super::waiting::WaitingRoom;
 use super::{Control, Node};
 use crate::back_off::BackOff;
 use crate::clock::Clock;
@@ -92,13 +93,13 @@ impl Node {
             replay: ReplayWindow::default(),
             offenders,
             election: Election::new(options.patience),
-            upload: TrafficLimit::new(options.limits.upload_bytes_per_sec),
             links: Vec::new(),
             visitors: HashMap::new(),
             unwanted: BTreeMap::new(),
             probed: BTreeSet::new(),
             reach: Reach::default(),
             bootstrap,
+            alone: Alone::default(),
             hosts,
             peer_back_off: BackOff::default(),
             address_back_off: BackOff::default(),
@@ -108,6 +109,7 @@ impl Node {
             my_lease: None,
             renewed_ms: 0,
             for_leaves: Vec::new(),
+            told_ms: HashMap::new(),
             exchanged_ms: 0,
             mended_ms: 0,
             save_due_ms: SAVE_MS,
@@ -116,7 +118,7 @@ impl Node {
             outbound: HashMap::new(),
             outbound_bytes: 0,
             lanes: HashMap::new(),
-            waiting: BTreeMap::new(),
+            waiting: WaitingRoom::default(),
             questions: BTreeMap::new(),
             pending: BTreeMap::new(),
             last_id: 0,
