@@ -9,12 +9,14 @@ use std::io::{self, Read, Write};
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
+use peercrawl_overlay::PeerId;
 use serde::{Deserialize, Serialize};
 
+use crate::canonical::URL_LIMIT_BYTES;
 use crate::crawl::CrawlDefinition;
 use crate::engine::Offer;
 use crate::fingerprint::ContentFingerprint;
-use crate::handover::arrivals::SitePart;
+use crate::handover::transfers::SitePart;
 use crate::seen_content::{Answer, Claim};
 
 /// The most that a message may hold, in bytes.
@@ -43,6 +45,8 @@ pub enum Message {
     },
     /// What became of URLs that were sent, by their numbers.
     Receipt {
+        /// Whose URLs they are: a receipt is for their sender alone.
+        to: PeerId,
         /// Stored: their sender may forget them.
         stored: Vec<u64>,
         /// No room now: send them again later.
@@ -64,6 +68,8 @@ pub enum Message {
     Taken(bool),
     /// A crawl whose URLs are in the sites that follow; answered by `Taken`.
     Crawl(CrawlDefinition),
+    /// It cannot be taken in, now or later: whoever sent it keeps it.
+    Unfit,
 }
 
 /// A URL on its way to its owner.
@@ -88,6 +94,9 @@ pub enum MessageError {
     /// More entries than any list may have.
     #[error("message with {0} entries")]
     TooMany(usize),
+    /// A URL that is longer than any may be.
+    #[error("message with a URL of {0} bytes")]
+    UrlTooLong(usize),
     /// Packed in a way that this version does not know.
     #[error("message packed in unknown way {0}")]
     Packing(u8),
@@ -125,7 +134,21 @@ impl Message {
         };
         match message.entries() {
             entries if entries > MOST_ENTRIES => Err(MessageError::TooMany(entries)),
-            _ => Ok(message),
+            _ => message.with_bounded_urls(),
+        }
+    }
+
+    /// The message, unless it names a URL that no canonical one is as long as. URLs that
+    /// are to be crawled are looked at when they are parsed.
+    fn with_bounded_urls(self) -> Result<Self, MessageError> {
+        let longest = match &self {
+            Self::Claims(claims) => claims.iter().map(|claim| claim.url.len()).max(),
+            Self::Answers(answers) => answers.iter().map(Answer::url_bytes).max(),
+            _ => None,
+        };
+        match longest {
+            Some(bytes) if bytes > URL_LIMIT_BYTES => Err(MessageError::UrlTooLong(bytes)),
+            _ => Ok(self),
         }
     }
 
@@ -141,12 +164,13 @@ impl Message {
                 stored,
                 busy,
                 not_mine,
+                ..
             } => stored.len() + busy.len() + not_mine.len(),
             Self::Claims(claims) => claims.len(),
             Self::Answers(answers) => answers.len(),
             Self::Confirmed(fingerprints) => fingerprints.len(),
             Self::Crawl(definition) => 1 + definition.seeds.len(),
-            Self::Site(_) | Self::Welcome(_) | Self::Taken(_) => 1,
+            Self::Site(_) | Self::Welcome(_) | Self::Taken(_) | Self::Unfit => 1,
         }
     }
 }
@@ -200,6 +224,30 @@ mod tests {
             Message::decode(&bomb),
             Err(MessageError::TooLarge(_))
         ));
+    }
+
+    /// Claims with a URL of a megabyte each once took all memory.
+    #[test]
+    fn a_url_that_is_too_long_is_refused() {
+        let claims = |bytes: usize| {
+            let claim = Claim {
+                fingerprint: ContentFingerprint::of(b"x"),
+                url: "u".repeat(bytes).into(),
+                at_ms: 0,
+                payload_digest: None,
+            };
+            let answer = Answer::DuplicateOf {
+                url: claim.url.clone(),
+                at_ms: 0,
+                payload_digest: None,
+            };
+            let both = [Message::Claims(vec![claim]), Message::Answers(vec![answer])];
+            both.map(|message| Message::decode(&message.encode().unwrap()))
+        };
+        assert!(claims(URL_LIMIT_BYTES).iter().all(Result::is_ok));
+        for refused in claims(URL_LIMIT_BYTES + 1) {
+            assert!(matches!(refused, Err(MessageError::UrlTooLong(_))));
+        }
     }
 
     #[test]

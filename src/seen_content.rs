@@ -7,6 +7,10 @@
 //!
 //! Confirmed entries go to the ledger. Memory holds the youngest of them: when a shard is
 //! full, its entries become the old ones, and the old ones before them are on disk alone.
+//! Claims are in memory alone until they are confirmed; how many of them one peer and all
+//! together may have is bounded ([`open_claims`]), and void ones go.
+
+pub mod open_claims;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -17,6 +21,7 @@ use parking_lot::Mutex;
 use peercrawl_overlay::PeerId;
 use serde::{Deserialize, Serialize};
 
+use self::open_claims::OpenClaims;
 use crate::archive::Digest;
 use crate::clock::Millis;
 use crate::fingerprint::ContentFingerprint;
@@ -57,6 +62,16 @@ pub enum Answer {
     NotMine,
 }
 
+impl Answer {
+    /// The length of the URL that it names, if it names one.
+    pub fn url_bytes(&self) -> usize {
+        match self {
+            Self::DuplicateOf { url, .. } => url.len(),
+            Self::New | Self::Yours | Self::NotMine => 0,
+        }
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 struct Seen {
     url: Box<str>,
@@ -88,21 +103,33 @@ impl Shard {
         self.young.contains_key(&fingerprint) || self.old.contains_key(&fingerprint)
     }
 
-    /// The young ones become old, and the old ones go, but for claims: they are nowhere
-    /// else. True if some went.
-    fn age(&mut self) -> bool {
+    /// The young ones become old, and the old ones go, but for claims that still hold:
+    /// they are nowhere else. True if some went.
+    fn age(&mut self, now_ms: Millis) -> bool {
         let mut gone = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
         let before = gone.len();
-        gone.retain(|_, seen| seen.void_ms.is_some());
+        gone.retain(|_, seen| seen.void_ms.is_some_and(|void_ms| now_ms < void_ms));
         let has_lost = gone.len() < before;
         self.young = gone;
         has_lost
+    }
+
+    /// A claim goes, unless it holds or was confirmed.
+    fn forget_void(&mut self, fingerprint: ContentFingerprint, now_ms: Millis) {
+        for entries in [&mut self.young, &mut self.old] {
+            if let Entry::Occupied(entry) = entries.entry(fingerprint)
+                && entry.get().void_ms.is_some_and(|void_ms| void_ms <= now_ms)
+            {
+                entry.remove();
+            }
+        }
     }
 }
 
 /// See the module.
 pub struct SeenContent {
     shards: Vec<Mutex<Shard>>,
+    open: OpenClaims,
     claim_ms: u64,
     ledger: Arc<Ledger>,
     /// Young entries of one shard at most.
@@ -114,6 +141,7 @@ impl SeenContent {
     pub fn new(claim_ms: u64, ledger: Arc<Ledger>) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            open: OpenClaims::default(),
             claim_ms,
             ledger,
             most_young: AtomicUsize::new(usize::MAX),
@@ -135,8 +163,26 @@ impl SeenContent {
         self.shards.iter().map(count).sum()
     }
 
-    /// Checks, and inserts if it is new, in one step.
+    /// Checks, and inserts if it is new, in one step. Who has too many claims open gets no
+    /// verdict.
     pub fn claim(&self, claim: &Claim, claimant: PeerId, now_ms: Millis) -> Answer {
+        let room = self.open.room(claimant, claim.url.len(), now_ms);
+        for void in room.void {
+            self.shard(void).lock().forget_void(void, now_ms);
+        }
+        if !room.is_there {
+            return Answer::NotMine;
+        }
+        let answer = self.decide(claim, claimant, now_ms);
+        if answer == Answer::New {
+            let void_ms = now_ms + self.claim_ms;
+            self.open
+                .opened(claimant, claim.fingerprint, claim.url.len(), void_ms);
+        }
+        answer
+    }
+
+    fn decide(&self, claim: &Claim, claimant: PeerId, now_ms: Millis) -> Answer {
         let mine = || Seen {
             url: claim.url.clone(),
             at_ms: claim.at_ms,
@@ -146,7 +192,9 @@ impl SeenContent {
         };
         self.bring(claim.fingerprint);
         let mut shard = self.shard(claim.fingerprint).lock();
-        if shard.young.len() >= self.most_young.load(Relaxed) && self.ledger.keeps() && shard.age()
+        if shard.young.len() >= self.most_young.load(Relaxed)
+            && self.ledger.keeps()
+            && shard.age(now_ms)
         {
             self.ledger.set_more();
         }
@@ -196,6 +244,7 @@ impl SeenContent {
 
     /// The claimant has kept the page.
     pub fn confirm(&self, fingerprint: ContentFingerprint, claimant: PeerId) {
+        self.open.closed(claimant, fingerprint);
         let mut shard = self.shard(fingerprint).lock();
         if let Entry::Occupied(mut entry) = shard.entry(fingerprint)
             && entry.get().claimant == claimant
@@ -246,6 +295,62 @@ mod tests {
         assert_eq!(seen.claim(&claim("b"), ME, 0), first);
         assert_eq!(seen.claim(&claim("b"), OTHER, 0), first);
         assert_eq!(seen.claim(&claim("a"), OTHER, 0), Answer::Yours);
+    }
+
+    fn numbered(number: u64, url_bytes: usize) -> Claim {
+        Claim {
+            fingerprint: ContentFingerprint::of(&number.to_be_bytes()),
+            url: "u".repeat(url_bytes).into(),
+            at_ms: 0,
+            payload_digest: None,
+        }
+    }
+
+    /// Claims that nobody confirms once stayed for ever.
+    #[test]
+    fn void_claims_go_and_open_ones_are_bounded_for_each_claimant() {
+        let seen = SeenContent::new(100, Ledger::nothing());
+        let open = |peer, from: u64, now_ms| {
+            let claims = (from..from + 100_000).map(|n| numbered(n, 1_000));
+            claims
+                .filter(|claim| seen.claim(claim, peer, now_ms) == Answer::New)
+                .count()
+        };
+        let first = open(OTHER, 0, 0);
+        assert!((1_000..10_000).contains(&first), "{first}");
+        assert_eq!(seen.in_memory(), first);
+        let own = numbered(1_000_000, 100);
+        assert_eq!(seen.claim(&own, ME, 50), Answer::New, "others may go on");
+        seen.confirm(own.fingerprint, ME);
+        assert_eq!(seen.claim(&numbered(5, 9), ME, 99).url_bytes(), 1_000);
+        let second = open(OTHER, 2_000_000, 100);
+        assert_eq!(second, first, "the void ones take no room");
+        assert_eq!(seen.in_memory(), second + 1);
+        // Many claimants, one bound.
+        for number in 10..30 {
+            open(PeerId::repeat(number), u64::from(number) * 10_000_000, 150);
+        }
+        let most = open_claims::MOST_OF_ALL / 1_000;
+        assert!(seen.in_memory() <= most, "{}", seen.in_memory());
+    }
+
+    #[test]
+    fn a_shard_that_grows_old_keeps_claims_that_hold() {
+        let mut shard = Shard::default();
+        for (number, void_ms) in [(1, Some(10)), (2, Some(20)), (3, None)] {
+            let claim = numbered(number, 5);
+            let seen = Seen {
+                url: claim.url,
+                at_ms: 0,
+                payload_digest: None,
+                claimant: OTHER,
+                void_ms,
+            };
+            shard.old.insert(claim.fingerprint, seen);
+        }
+        assert!(shard.age(10));
+        assert_eq!(shard.young.len(), 1);
+        assert!(shard.knows(numbered(2, 5).fingerprint));
     }
 
     #[test]

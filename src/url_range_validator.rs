@@ -5,11 +5,14 @@
 //! it; what is of our own range goes to the preprocessor, host by host; the rest goes
 //! into the outbox, to be handed on.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use crate::activity::How;
 use crate::counters::Counters;
-use crate::crawl::{Crawl, Unwanted};
+use crate::crawl::{Crawl, Crawls, Unwanted};
+use crate::crawl_jobs::{Site, SiteRecordError};
 use crate::distribution::{Key, Owner};
 use crate::engine::View;
 use crate::fingerprint::url_fingerprint;
@@ -60,7 +63,8 @@ impl UrlRangeValidator {
         }
     }
 
-    /// Takes in URLs that another peer sent, and tells what became of each.
+    /// Takes in a URL that another peer sent, or that comes back from the outbox, and tells
+    /// what became of it.
     pub fn receive(&self, crawl: &Crawl, record: UrlRecord) -> Reception {
         let Some(candidate) = self.wanted(crawl, [record]).pop() else {
             // Not wanted, and counted: there is nothing to come back to.
@@ -78,6 +82,30 @@ impl UrlRangeValidator {
             }
             Owner::Peer(_) | Owner::Nobody => Reception::NotMine,
         }
+    }
+
+    /// Takes in a site that another peer had, with those of its URLs that their crawls want.
+    pub fn take_site(&self, mut site: Site, crawls: &Crawls) -> Result<(), SiteRecordError> {
+        let host: Box<str> = site.host().into();
+        let mut of_crawls = HashMap::new();
+        let mut unknown = false;
+        site.retain(|record| {
+            let crawl = match of_crawls.entry(record.crawl) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(new) => match crawls.get(record.crawl) {
+                    Some(crawl) => new.insert(crawl),
+                    None => {
+                        unknown = true;
+                        return false;
+                    }
+                },
+            };
+            !self.wanted(crawl, [record.clone()]).is_empty()
+        });
+        if unknown {
+            return Err(SiteRecordError::UnknownCrawl(host));
+        }
+        self.preprocessor.take_in(site, &of_crawls)
     }
 
     /// Those that the crawl wants, judged by the URL alone, and hashed.

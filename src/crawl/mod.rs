@@ -8,32 +8,22 @@
 //! - [`definition`]: seeds, scope and bounds, and the id that stands for them
 //! - [`rules`]: scope and the traps that a URL alone gives away
 //! - [`page_budget`]: how many pages may still be fetched
+//! - [`register`]: the crawls that this peer takes part in
 
 pub mod definition;
 pub mod page_budget;
+pub mod register;
 pub mod rules;
 
-use std::collections::HashMap;
-use std::sync::Arc;
-
-use parking_lot::RwLock;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 pub use definition::{Bounds, CrawlDefinition, CrawlId};
 pub use page_budget::PageBudget;
+pub use register::Crawls;
 pub use rules::{Rules, Trap, Unwanted};
 
 use crate::canonical::CanonicalForm;
 use crate::ledger::Ledger;
-
-/// Crawls that one peer takes part in at most; strangers must not make it remember more.
-const MOST_CRAWLS: usize = 1_024;
-
-/// The crawls that this peer takes part in.
-#[derive(Default)]
-pub struct Crawls {
-    crawls: RwLock<HashMap<CrawlId, Arc<Crawl>>>,
-    ledger: Arc<Ledger>,
-}
 
 /// One crawl, as this peer takes part in it.
 pub struct Crawl {
@@ -43,53 +33,28 @@ pub struct Crawl {
     pub rules: Rules,
     /// How many pages it may still fetch here.
     pub budget: PageBudget,
+    /// Whether the ledger knows it.
+    is_kept: AtomicBool,
 }
 
-impl Crawls {
-    /// None yet; the ledger is told of each.
-    pub fn new(ledger: Arc<Ledger>) -> Self {
+impl Crawl {
+    /// A crawl of which nothing is kept yet.
+    pub fn new(definition: CrawlDefinition, form: &CanonicalForm) -> Self {
         Self {
-            crawls: RwLock::default(),
-            ledger,
-        }
-    }
-
-    /// Takes part in a crawl; `None` if there are too many already.
-    pub fn add(&self, definition: CrawlDefinition, form: &CanonicalForm) -> Option<Arc<Crawl>> {
-        let id = definition.id();
-        if let Some(known) = self.get(id) {
-            return Some(known);
-        }
-        let crawl = Arc::new(Crawl {
             rules: Rules::new(&definition, form),
             budget: PageBudget::new(definition.bounds.max_pages),
             definition,
-        });
-        let mut crawls = self.crawls.write();
-        if crawls.len() >= MOST_CRAWLS {
-            return None;
+            is_kept: AtomicBool::new(false),
         }
-        self.ledger.crawl(&crawl.definition);
-        Some(crawls.entry(id).or_insert(crawl).clone())
     }
 
-    /// The crawl of this id, if this peer takes part in it.
-    pub fn get(&self, id: CrawlId) -> Option<Arc<Crawl>> {
-        self.crawls.read().get(&id).cloned()
-    }
-
-    /// All of them.
-    pub fn all(&self) -> Vec<(CrawlId, Arc<Crawl>)> {
-        let crawls = self.crawls.read();
-        crawls
-            .iter()
-            .map(|(&id, crawl)| (id, crawl.clone()))
-            .collect()
-    }
-
-    /// Whether every crawl has fetched as many pages as it may.
-    pub fn all_spent(&self) -> bool {
-        let crawls = self.crawls.read();
-        !crawls.is_empty() && crawls.values().all(|crawl| crawl.budget.is_spent())
+    /// Something of it is about to be kept: the ledger learns of it first, or a URL might
+    /// be on disk whose crawl is not.
+    pub fn keep(&self, ledger: &Ledger) {
+        if !self.is_kept.load(SeqCst) {
+            // Two at once write the same.
+            ledger.crawl(&self.definition);
+            self.is_kept.store(true, SeqCst);
+        }
     }
 }

@@ -92,6 +92,8 @@ pub struct SiteState {
     pub disk_waits: u32,
     /// Whether somebody waits to freeze it: no new lease begins.
     pub is_freezing: bool,
+    /// Whether it is fetched from here although it is another peer's, who cannot take it.
+    pub stays: bool,
 }
 
 impl SiteState {
@@ -131,6 +133,7 @@ impl SiteCell {
                 is_quick: false,
                 disk_waits: 0,
                 is_freezing: false,
+                stays: false,
             }),
             lease_ended: Condvar::new(),
         }

@@ -15,6 +15,7 @@ use peercrawl_overlay::PeerId;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Millis;
+use crate::crawl::CrawlId;
 use crate::politeness::Pace;
 use crate::receipts::RobotsVerdict;
 use crate::record::UrlRecord;
@@ -69,7 +70,8 @@ pub struct SiteCounters {
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Site {
     host: Box<str>,
-    /// How often the site has changed hands.
+    /// How often the site has changed hands. No result is ever of an older generation than
+    /// the site that it is applied to: a site is frozen only when no lease on it is out.
     generation: u64,
     queue: VecDeque<CrawlJob>,
     /// The number of the next URL.
@@ -135,6 +137,12 @@ pub enum SiteRecordError {
     /// A part of its queue is still on its way to the disk.
     #[error("site record is still being written")]
     OnItsWay,
+    /// A URL in its queue belongs to a crawl that this peer knows nothing of.
+    #[error("site record of {0} holds a URL of an unknown crawl")]
+    UnknownCrawl(Box<str>),
+    /// This peer has as many URLs as it may have.
+    #[error("no room for the URLs of site {0}")]
+    Busy(Box<str>),
     /// This peer has as many sites as it may have.
     #[error("no room for site {0}")]
     NoRoom(Box<str>),
@@ -171,6 +179,35 @@ impl Site {
     /// URLs that wait, here and on disk.
     pub fn queued(&self) -> usize {
         self.queue.len() + self.on_disk.urls
+    }
+
+    /// The URLs that wait here.
+    pub fn records(&self) -> impl Iterator<Item = &UrlRecord> {
+        self.queue.iter().map(|job| &job.record)
+    }
+
+    /// Keeps those of the URLs that wait here which are wanted.
+    pub fn retain(&mut self, mut is_wanted: impl FnMut(&UrlRecord) -> bool) {
+        self.queue.retain(|job| is_wanted(&job.record));
+    }
+
+    /// Drops what waits here beyond so many URLs; tells how much that was.
+    pub fn cut(&mut self, urls: usize) -> usize {
+        let before = self.queue.len();
+        self.queue.truncate(urls);
+        before - self.queue.len()
+    }
+
+    /// The host of a frozen site, if these bytes are the beginning of one.
+    pub fn host_of(bytes: &[u8]) -> Option<&str> {
+        let (&form, fields) = bytes.split_first()?;
+        let (host, _) = postcard::take_from_bytes(fields).ok()?;
+        (form == FORMAT).then_some(host)
+    }
+
+    /// The crawls of the URLs that wait here.
+    pub fn crawls(&self) -> impl Iterator<Item = CrawlId> {
+        self.queue.iter().map(|job| job.record.crawl)
     }
 
     /// URLs that wait on disk alone.
@@ -402,17 +439,22 @@ impl Site {
             waited.contains(&fingerprint) || !self.seen.contains(fingerprint)
         });
         self.generation = self.generation.max(arrived.generation);
+        // Nothing was admitted that was not seen: no record fills a site up by its word.
+        let admitted = arrived.counters.admitted.min(arrived.seen.len());
         let seen = std::mem::take(&mut self.seen);
         arrived.seen.union(seen);
         self.seen = arrived.seen;
         for (path, count) in arrived.queries {
-            *self.queries.entry(path).or_default() += count;
+            let queries = self.queries.entry(path).or_default();
+            *queries = queries.saturating_add(count);
         }
         // Pushing what waits there counts it again.
         let waits = arrived.queue.len() as u64;
-        self.counters.admitted += arrived.counters.admitted.saturating_sub(waits);
-        self.counters.fetched += arrived.counters.fetched;
-        self.counters.errors += arrived.counters.errors;
+        let theirs = &arrived.counters;
+        let add = |mine: &mut u64, theirs: u64| *mine = mine.saturating_add(theirs);
+        add(&mut self.counters.admitted, admitted.saturating_sub(waits));
+        add(&mut self.counters.fetched, theirs.fetched);
+        add(&mut self.counters.errors, theirs.errors);
         // The rules are asked for again where we have none: a stranger's word is no
         // permission. How long to wait is taken from both.
         arrived.pace.take_up(now_ms);
@@ -445,7 +487,7 @@ impl Site {
         if site.queue.iter().any(is_foreign) {
             return Err(SiteRecordError::ForeignUrl(site.host));
         }
-        site.generation += 1;
+        site.generation = site.generation.saturating_add(1);
         Ok(site)
     }
 }

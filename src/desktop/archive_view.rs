@@ -13,7 +13,8 @@ use jiff::tz::TimeZone;
 use peercrawl_ui::format;
 use peercrawl_ui::model::{self, ArchiveFile, Field, Found, LookUp, View};
 
-use super::desk::{Desk, EngineStage};
+use super::desk::Desk;
+use super::engine_stage::EngineStage;
 use super::link::Order;
 use super::moving::{self, COMPLETE, INDEX};
 use super::settings::GB;

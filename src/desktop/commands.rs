@@ -10,7 +10,8 @@ use toml_edit::{Array, Value};
 
 use super::crew::DemoSpec;
 use super::demo::{ONLY_A_DEMO, is_outside_a_demo};
-use super::desk::{Desk, EngineStage};
+use super::desk::Desk;
+use super::engine_stage::EngineStage;
 use super::join_file::{self, JoinFile};
 use super::link::Order;
 use super::network_view::outside_first;

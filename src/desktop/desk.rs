@@ -6,7 +6,6 @@
 //! desk always answers.
 
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -18,7 +17,8 @@ use peercrawl_ui::model::{
 use peercrawl_ui::{Command, Model};
 
 use super::config_file::ConfigFile;
-use super::crew::{Crew, DemoSpec, Say};
+use super::crew::{Crew, DemoSpec};
+use super::engine_stage::EngineStage;
 use super::history::History;
 use super::join_file::JoinFile;
 use super::keepsake::Keepsake;
@@ -27,7 +27,7 @@ use super::log::EventLog;
 use super::picture::Picture;
 use super::reach::Reach;
 use super::settings;
-use super::stage::{Facts, Stage, Wish};
+use super::stage::{Facts, Wish};
 use super::tasks;
 use super::totals::Sums;
 use super::tray::{self, TrayIcon};
@@ -36,7 +36,7 @@ use crate::conditions::local_time::utc_offset_minutes;
 use crate::conditions::{Reason, Watcher};
 use crate::config::Settings;
 use crate::data_directory::DataDirectory;
-use crate::engine::{Engine, Standing, WhyStopped, pausing};
+use crate::engine::{Engine, WhyStopped, pausing};
 use crate::limits::{Limits, QuotaState};
 
 /// How often it looks around, and makes a model at most.
@@ -49,8 +49,6 @@ const KEEP_PERIOD: Duration = Duration::from_secs(60);
 const IDLE_PERIOD: Duration = Duration::from_secs(5);
 /// Numbers that always move move no more often: drawing costs the volunteer's processor.
 const FLICKER_PERIOD: Duration = Duration::from_millis(450);
-/// Finishing gives up on fetches that take longer than this.
-const FINISH_LIMIT: Duration = Duration::from_secs(120);
 /// How long a notice is offered to the window.
 const NOTICE_LIFE: Duration = Duration::from_secs(60);
 
@@ -150,42 +148,6 @@ pub struct State {
     kept_at: Option<Instant>,
 }
 
-/// The engine, and how far it is.
-#[derive(Default)]
-pub enum EngineStage {
-    /// There is none.
-    #[default]
-    Absent,
-    /// A thread starts it.
-    Starting(JoinHandle<Result<Crew, String>>),
-    /// It is there.
-    Present(Crew),
-    /// It completes what is under way, since then.
-    Finishing(Crew, Instant),
-    /// A thread ends it.
-    Ending(JoinHandle<()>),
-}
-
-impl EngineStage {
-    fn stage(&self) -> Stage {
-        match self {
-            Self::Absent => Stage::Absent,
-            Self::Starting(_) => Stage::Starting,
-            Self::Present(_) => Stage::Present,
-            Self::Finishing(..) => Stage::Finishing,
-            Self::Ending(_) => Stage::Ending,
-        }
-    }
-
-    /// The crew, while there is one.
-    pub fn crew(&self) -> Option<&Crew> {
-        match self {
-            Self::Present(crew) | Self::Finishing(crew, _) => Some(crew),
-            _ => None,
-        }
-    }
-}
-
 impl Desk {
     /// Works until the user quits.
     pub fn run(mut self, orders: &Receiver<Order>) {
@@ -239,18 +201,7 @@ impl Desk {
         self.count();
         self.write_config();
         self.keep();
-        match std::mem::take(&mut self.state.engine) {
-            EngineStage::Present(crew) | EngineStage::Finishing(crew, _) => crew.shutdown(),
-            // A demo that has not begun has nothing to lose.
-            EngineStage::Starting(_) if self.demo.is_some() => {}
-            EngineStage::Starting(thread) => {
-                if let Ok(Ok(crew)) = thread.join() {
-                    crew.shutdown();
-                }
-            }
-            EngineStage::Ending(thread) => join(thread),
-            EngineStage::Absent => {}
-        }
+        self.end_now();
     }
 
     /// Now, in milliseconds since 1970.
@@ -321,61 +272,6 @@ impl Desk {
         self.apply_changes(&before);
     }
 
-    /// Starts an engine, in a thread of its own.
-    pub fn start(&mut self) {
-        self.state.trouble = None;
-        let is_demo = self.demo.is_some();
-        let crew = self.state.engine.crew();
-        if crew.is_some_and(|crew| crew.is_demo() != is_demo) {
-            return self.start_again();
-        }
-        match self.state.engine {
-            EngineStage::Absent => {}
-            // It starts anew when it has ended.
-            EngineStage::Ending(_) => return self.state.starts_again = true,
-            _ => return,
-        }
-        self.sums_mut().begin();
-        self.state.told = None;
-        self.state.is_demo_told = false;
-        let (config, data, demo) = (self.config.clone(), self.data.clone(), self.demo.clone());
-        let say = Say {
-            is_wanted: self.state.kept.wish == Wish::Crawl,
-            lookout: self.watcher.as_ref().map(Watcher::lookout),
-        };
-        let work = move || match demo {
-            Some(spec) => Crew::demo(&spec, config),
-            None => Crew::peer(config, data.as_deref(), &say),
-        };
-        match thread::Builder::new().name("starting".into()).spawn(work) {
-            Ok(thread) => self.state.engine = EngineStage::Starting(thread),
-            Err(why) => self.state.trouble = Some(format!("Cannot start: {why}")),
-        }
-    }
-
-    /// Ends the engine, in a thread of its own.
-    pub fn end(&mut self) {
-        match std::mem::take(&mut self.state.engine) {
-            EngineStage::Present(crew) | EngineStage::Finishing(crew, _) => {
-                let work = move || crew.shutdown();
-                match thread::Builder::new().name("ending".into()).spawn(work) {
-                    Ok(thread) => self.state.engine = EngineStage::Ending(thread),
-                    // The crew was dropped with the closure, which ends it as well.
-                    Err(why) => tracing::warn!("no thread to end the engine in: {why}"),
-                }
-            }
-            other => self.state.engine = other,
-        }
-    }
-
-    /// Ends the engine and starts it again, with the settings as they are by then.
-    pub fn start_again(&mut self) {
-        if self.state.engine.crew().is_some() {
-            self.state.starts_again = true;
-            self.end();
-        }
-    }
-
     fn look_around(&mut self) {
         self.move_on();
         self.run_or_rest();
@@ -399,98 +295,6 @@ impl Desk {
         let is_young = |(at, _): &(Instant, Notice)| now < *at + NOTICE_LIFE;
         self.state.notices.retain(is_young);
         self.publish();
-    }
-
-    /// An engine that was starting may be there, and one that was ending gone.
-    fn move_on(&mut self) {
-        let next = match std::mem::take(&mut self.state.engine) {
-            EngineStage::Starting(thread) if thread.is_finished() => match thread.join() {
-                Ok(Ok(crew)) => self.welcome(crew),
-                Ok(Err(why)) => {
-                    tracing::error!("cannot start: {why}");
-                    self.state.trouble = Some(format!("It cannot start: {why}"));
-                    EngineStage::Absent
-                }
-                Err(_) => {
-                    self.state.trouble = Some("It cannot start; the log says more.".into());
-                    EngineStage::Absent
-                }
-            },
-            EngineStage::Ending(thread) if thread.is_finished() => {
-                join(thread);
-                EngineStage::Absent
-            }
-            other => other,
-        };
-        self.state.engine = next;
-        if let EngineStage::Finishing(crew, since) = &self.state.engine {
-            let has_left = |engine: &Engine| engine.run_state().standing == Standing::Left;
-            if crew.engines().iter().all(has_left) || since.elapsed() > FINISH_LIMIT {
-                self.count();
-                self.end();
-            }
-        }
-        if matches!(self.state.engine, EngineStage::Absent) {
-            let starts_again = std::mem::take(&mut self.state.starts_again);
-            if starts_again && self.state.kept.wish != Wish::Stopped {
-                self.start();
-            }
-        }
-    }
-
-    fn welcome(&mut self, crew: Crew) -> EngineStage {
-        self.state.picture.begin();
-        self.state.reach = Reach::default();
-        self.state.has_run = true;
-        if crew.is_demo() != self.demo.is_some() {
-            // It was left before it had begun.
-            self.state.starts_again = self.state.kept.wish != Wish::Stopped;
-            self.state.engine = EngineStage::Present(crew);
-            self.end();
-            return std::mem::take(&mut self.state.engine);
-        }
-        if let Some(text) = crew.demo_introduction() {
-            self.say(text);
-        }
-        if self.state.kept.wish == Wish::Stopped {
-            return EngineStage::Finishing(crew, Instant::now());
-        }
-        EngineStage::Present(crew)
-    }
-
-    /// Has the engine run or rest, as the volunteer and the conditions want.
-    fn run_or_rest(&mut self) {
-        let now_ms = self.now_ms();
-        if let Wish::Pause {
-            until_ms: Some(until_ms),
-        } = self.state.kept.wish
-            && now_ms >= until_ms
-        {
-            self.state.kept.wish = Wish::Crawl;
-        }
-        let wish = match (self.state.engine.stage(), self.state.kept.wish) {
-            (Stage::Finishing, _) => pausing::Wish::Finish,
-            (_, Wish::Crawl) => pausing::Wish::Run,
-            _ => pausing::Wish::Pause,
-        };
-        let verdict = self.watcher.as_ref().map(Watcher::verdict);
-        for engine in self.engines() {
-            engine.pausing().set_verdict(verdict.unwrap_or_default());
-            if self.state.told != Some(wish) {
-                engine.pausing().set_wish(wish);
-            }
-        }
-        if !self.engines().is_empty() {
-            self.state.told = Some(wish);
-        }
-        if !self.state.is_demo_told
-            && let Some(crew) = self.state.engine.crew()
-            && crew.is_finished_demo()
-        {
-            let result = crew.demo_result();
-            self.state.is_demo_told = true;
-            self.say(result.unwrap_or_default());
-        }
     }
 
     /// What keeps it from running, besides the volunteer.
@@ -586,7 +390,7 @@ impl Desk {
     }
 
     /// Counts what was done into the sums.
-    fn count(&mut self) {
+    pub(super) fn count(&mut self) {
         let now_ms = self.now_ms();
         let quota = self.engine().map(|engine| engine.limits().quota(now_ms));
         if let Some(count) = Picture::count_of(self.engines()) {
@@ -681,11 +485,5 @@ fn reason_words(reason: PauseReason) -> &'static str {
         PauseReason::Schedule { .. } => "the schedule says so",
         PauseReason::QuotaUsed { .. } => "the monthly data is used up",
         PauseReason::ArchiveFull => "the archive is full",
-    }
-}
-
-fn join(thread: JoinHandle<()>) {
-    if thread.join().is_err() {
-        tracing::error!("the engine could not end in order");
     }
 }

@@ -11,8 +11,9 @@
 //!
 //! - `link`: what is between the two
 //! - `desk`, `commands`: the thread, and what the user wants from it
-//! - `crew`: the engine of a peer, or of the demo; `stage`: what it does and why; `reach`:
-//!   whether anybody can be reached; `demo`: what a demo may do
+//! - `crew`: the engine of a peer, or of the demo; `engine_stage`: how it starts, rests and
+//!   ends; `stage`: what it does and why; `reach`: whether anybody can be reached; `demo`:
+//!   what a demo may do
 //! - `picture`, `network_view`, `archive_view`: the model and its tables
 //! - `settings`, `config_file`: the volunteer's settings, and the file that they are in
 //! - `join_file`, `addresses`: what friends send and people type, checked
@@ -30,6 +31,7 @@ mod crew;
 mod demo;
 mod desk;
 mod doorbell;
+mod engine_stage;
 mod history;
 mod join_file;
 mod keepsake;

@@ -412,18 +412,33 @@ fn host_row(row: SiteRow, blocked: &[String]) -> HostRow {
         next_ms: row.next_ms,
         delay_ms: row.delay_ms,
         delay_why: match row.delay_why {
-            DelayWhy::Usual => "",
-            DelayWhy::Robots => "robots.txt",
-            DelayWhy::SlowServer => "slow server",
-            DelayWhy::Trouble => "server trouble",
-            DelayWhy::GivenUp => "given up",
-            DelayWhy::LookingUp => "looking up its address",
-        }
-        .to_owned(),
+            DelayWhy::Usual => String::new(),
+            DelayWhy::Robots => "robots.txt".to_owned(),
+            DelayWhy::SlowServer => "slow server".to_owned(),
+            DelayWhy::Trouble(kind) => with_reason("rests", kind),
+            DelayWhy::GivenUp(kind) => with_reason("given up", kind),
+            DelayWhy::LookingUp => "looking up its address".to_owned(),
+        },
         fetched: row.fetched,
         errors: row.errors,
         dropped: row.dropped,
     }
+}
+
+/// What became of a host, and how it failed, if that is known.
+fn with_reason(what: &str, kind: Option<ErrorKind>) -> String {
+    let reason = match kind {
+        None => "server trouble",
+        Some(ErrorKind::Dns) => "its name leads nowhere",
+        Some(ErrorKind::Connect) => "cannot be reached",
+        Some(ErrorKind::Timeout) => "no answer in time",
+        Some(ErrorKind::Tls) => "does not prove who it is",
+        Some(ErrorKind::Http4xx) => "turns us away",
+        Some(ErrorKind::Http5xx) => "server error",
+        Some(ErrorKind::TooLarge | ErrorKind::Other | ErrorKind::ContentType) => "broken answers",
+        Some(ErrorKind::Fault) => "a fault of PeerCrawl",
+    };
+    format!("{what}: {reason}")
 }
 
 #[cfg(test)]
@@ -450,6 +465,14 @@ mod tests {
             unusual_ports: 8,
         };
         assert_eq!(both, expected);
+    }
+
+    #[test]
+    fn what_became_of_a_host_comes_with_the_reason() {
+        let given_up = |kind| with_reason("given up", kind);
+        assert_eq!(given_up(None), "given up: server trouble");
+        let unknown = given_up(Some(ErrorKind::Dns));
+        assert_eq!(unknown, "given up: its name leads nowhere");
     }
 
     #[test]

@@ -53,7 +53,7 @@ const REST_MS: u64 = 10_000;
 /// Whether a host is in trouble, or rests because nobody could be reached.
 fn is_down(host: &SiteRow, now_ms: u64) -> bool {
     let usual_ms = now_ms + host.delay_ms + REST_MS;
-    matches!(host.delay_why, DelayWhy::Trouble | DelayWhy::GivenUp)
+    matches!(host.delay_why, DelayWhy::Trouble(_) | DelayWhy::GivenUp(_))
         || host.fetched == 0 && host.errors > 0
         || host.waiting > 0 && host.next_ms.is_some_and(|at_ms| at_ms > usual_ms)
 }
@@ -171,18 +171,27 @@ mod tests {
         let mut reach = Reach::default();
         reach.look(&[], 0);
         assert!(!reach.all_fail);
-        reach.look(&[host(DelayWhy::Trouble, 3), host(DelayWhy::GivenUp, 0)], 0);
+        reach.look(
+            &[
+                host(DelayWhy::Trouble(None), 3),
+                host(DelayWhy::GivenUp(None), 0),
+            ],
+            0,
+        );
         assert!(reach.all_fail);
         reach.look(&[host(DelayWhy::LookingUp, 0)], 0);
         assert!(reach.all_fail);
-        reach.look(&[host(DelayWhy::Trouble, 3), host(DelayWhy::Usual, 0)], 0);
+        reach.look(
+            &[host(DelayWhy::Trouble(None), 3), host(DelayWhy::Usual, 0)],
+            0,
+        );
         assert!(!reach.all_fail);
         // Hosts that are not to blame rest while the line is down.
         let resting = SiteRow {
             next_ms: Some(31_000),
             ..host(DelayWhy::Usual, 7)
         };
-        reach.look(&[resting.clone(), host(DelayWhy::Trouble, 3)], 1_000);
+        reach.look(&[resting.clone(), host(DelayWhy::Trouble(None), 3)], 1_000);
         assert!(reach.all_fail);
         reach.look(&[resting], 30_000);
         assert!(!reach.all_fail);

@@ -1,5 +1,7 @@
 //! What the crawler asks: is this key mine, whose is it, or nobody's?
 
+use std::sync::OnceLock;
+
 use peercrawl_overlay::PeerId;
 
 use super::{Distribution, DistributionKind, Key, Member, build, canonical};
@@ -28,6 +30,8 @@ pub struct Ownership {
     /// No other member is there to take a key from us.
     sole: bool,
     function: Box<dyn Distribution>,
+    /// The same without us, once somebody has asked.
+    without_me: OnceLock<Box<dyn Distribution>>,
 }
 
 impl Ownership {
@@ -53,6 +57,7 @@ impl Ownership {
             epoch,
             sole,
             function: build(kind, &members),
+            without_me: OnceLock::new(),
             members,
         }
     }
@@ -75,6 +80,15 @@ impl Ownership {
             Some(id) => Owner::Peer(id),
             None => Owner::Nobody,
         }
+    }
+
+    /// Who would own `key` in this view if we were not there.
+    pub fn owner_without_me(&self, key: Key) -> Option<PeerId> {
+        let without_me = self.without_me.get_or_init(|| {
+            let others = self.members.iter().filter(|member| member.id != self.me);
+            build(self.kind, &others.copied().collect::<Vec<_>>())
+        });
+        without_me.owner(key)
     }
 
     /// The number of this view; it grows with every change of the members.
@@ -142,6 +156,24 @@ mod tests {
         }
         assert!(keys.iter().any(|&k| mine.owner(k) == Owner::Me));
         assert!(keys.iter().any(|&k| theirs.owner(k) == Owner::Me));
+    }
+
+    #[test]
+    fn whoever_joins_knows_who_had_its_keys() {
+        let third = PeerId::repeat(3);
+        let others = [member(OTHER, 1), member(third, 1)];
+        let before = Ownership::new(OTHER, DistributionKind::default(), &others);
+        let after = before.changed(&[others[0], others[1], member(ME, 1)]);
+        let mine = Ownership::new(ME, DistributionKind::default(), after.unwrap().members());
+        let keys = (0..200).map(|i| Key::of_host(&format!("h{i}.example")));
+        for key in keys.filter(|&key| mine.owner(key) == Owner::Me) {
+            let had = match before.owner(key) {
+                Owner::Me => OTHER,
+                Owner::Peer(id) => id,
+                Owner::Nobody => panic!("{key:?} has no owner"),
+            };
+            assert_eq!(mine.owner_without_me(key), Some(had));
+        }
     }
 
     #[test]

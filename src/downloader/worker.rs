@@ -181,7 +181,7 @@ impl Downloader {
         let mut state = cell.lock();
         state.disk_waits = 0;
         let now_ms = self.clock.now_ms();
-        if !matches!(self.range.view.owner(Key(cell.key)), Owner::Me) {
+        if !state.stays && self.range.view.owner(Key(cell.key)) != Owner::Me {
             // It came in while its owner changed: it is the handover's to move.
             state.site.pace.next_fetch_ms = now_ms + FOREIGN_PAUSE_MS;
             self.jobs.settle(lease, &mut state);

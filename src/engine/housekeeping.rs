@@ -1,8 +1,9 @@
 //! What must be done now and then: snapshots, idle connections, the overflow state,
 //! rates and quota, pauses, the reputation, and the block list, whose file may change.
 
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use crossbeam_channel::RecvTimeoutError;
@@ -13,10 +14,12 @@ use super::{Snapshot, StopSignal};
 use crate::blocklist::BlockList;
 use crate::clock::Clock;
 use crate::counters::Counters;
+use crate::crawl::{CrawlId, Crawls};
 use crate::crawl_jobs::CrawlJobs;
 use crate::downloader::IdleConnections;
 use crate::handing_on::Outbox;
-use crate::ledger::Ledger;
+use crate::handover::Arrivals;
+use crate::ledger::{Ledger, queued_job};
 use crate::limits::Limits;
 use crate::preprocessor::Preprocessor;
 use crate::report::Report;
@@ -24,17 +27,23 @@ use crate::reputation::ReputationGuard;
 
 /// How old a snapshot may become.
 const PERIOD: Duration = Duration::from_millis(250);
+/// How often crawls are looked for that are over, while there are too many.
+const LOOK_FOR_CRAWLS: Duration = Duration::from_secs(30);
 
 /// See the module.
 pub struct Housekeeper {
     /// What has been done.
     pub counters: Arc<Counters>,
+    /// The crawls that this peer takes part in.
+    pub crawls: Arc<Crawls>,
     /// What waits.
     pub jobs: Arc<CrawlJobs>,
     /// How full it is.
     pub preprocessor: Arc<Preprocessor>,
     /// What waits for receipts.
     pub outbox: Arc<Outbox>,
+    /// Sites that are becoming ours.
+    pub arrivals: Arc<Arrivals>,
     /// Sites that are not visited.
     pub blocklist: Arc<BlockList>,
     /// What sites think of us.
@@ -63,17 +72,24 @@ impl Housekeeper {
     /// Works until the engine stops.
     pub fn run(mut self) {
         let mut swept = 0;
+        let mut looked_for_crawls: Option<Instant> = None;
         while self.stop.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
             let now_ms = self.clock.now_ms();
             self.idle.sweep(now_ms);
             self.clock.notice_sleep();
             self.limits.tick(now_ms);
             self.pausing.tick();
+            self.arrivals.drop_silent();
             self.blocklist.reload(now_ms);
             let version = self.blocklist.version();
             if swept != version && self.preprocessor.forget_blocked() {
                 self.preprocessor.forget_blocked_on_disk();
                 swept = version;
+            }
+            let is_rested = |at: Instant| at.elapsed() >= LOOK_FOR_CRAWLS;
+            if self.crawls.is_crowded() && looked_for_crawls.is_none_or(is_rested) {
+                self.forget_crawls();
+                looked_for_crawls = Some(Instant::now());
             }
             let (reputation_step, reputation_notice) = self.reputation.consider();
             self.memory.keep();
@@ -95,5 +111,20 @@ impl Housekeeper {
                 pressure: self.preprocessor.pressure(),
             }));
         }
+    }
+
+    /// Forgets strangers' crawls of which nothing is left. Looks through the queues on
+    /// disk.
+    fn forget_crawls(&self) {
+        let mut in_use: HashSet<CrawlId> = self.outbox.crawls();
+        for cell in self.preprocessor.sites() {
+            in_use.extend(cell.lock().site.crawls());
+        }
+        let note = |_, _, bytes: &[u8]| in_use.extend(queued_job(bytes).map(|j| j.record.crawl));
+        if let Some(Err(error)) = self.ledger.store().map(|store| store.for_each_queued(note)) {
+            // What cannot be read may belong to any of them.
+            return tracing::error!("cannot look which crawls are over: {error}");
+        }
+        self.crawls.forget_unused(&in_use);
     }
 }

@@ -9,8 +9,10 @@ use peercrawl_overlay::{Event, Overlay, PeerId, Purpose, Replier, Verdict};
 use super::StopSignal;
 use crate::canonical::CanonicalForm;
 use crate::crawl::{CrawlDefinition, Crawls};
+use crate::distribution::Owner;
 use crate::handing_on::Outbox;
 use crate::handover::Arrivals;
+use crate::handover::arrivals::Taking;
 use crate::ledger::Ledger;
 use crate::message::{Message, SentUrl};
 use crate::page_duplication::RemotePageDuplication;
@@ -101,9 +103,14 @@ impl Intake {
                 urls,
                 is_direct,
             } => return self.take_urls(from, crawl, &urls, is_direct),
-            Message::Receipt { stored, .. } => {
-                // What is busy or somebody else's is sent again when it is due.
-                self.outbox.stored(&stored);
+            Message::Receipt { to, stored, .. } => {
+                let ownership = self.range.view.current();
+                let owns = |key| ownership.owner(key) == Owner::Peer(from);
+                // What is busy or somebody else's is sent again when it is due. One that
+                // is not for us was broadcast, as none ever is.
+                if to != self.overlay.me() || !self.outbox.receipt(from, &stored, owns) {
+                    return Verdict::Reject;
+                }
             }
             Message::Confirmed(fingerprints) => self.remote.confirm(&fingerprints, from),
             // These are requests and answers, and no messages.
@@ -112,9 +119,11 @@ impl Intake {
             | Message::Site(_)
             | Message::Crawl(_)
             | Message::Welcome(_)
-            | Message::Taken(_) => return Verdict::Reject,
+            | Message::Taken(_)
+            | Message::Unfit => return Verdict::Reject,
         }
-        Verdict::Accept
+        // For us alone: it travels no further.
+        Verdict::Ignore
     }
 
     fn take_urls(
@@ -125,10 +134,14 @@ impl Intake {
         is_direct: bool,
     ) -> Verdict {
         let id = definition.id();
-        let Some(crawl) = self.crawls.add(definition, &self.form) else {
+        let Some(crawl) = self.crawls.add_from(from, definition, &self.form) else {
+            // Without a receipt they are sent again, and there may be room by then.
             return Verdict::Ignore;
         };
-        let mut verdict = Verdict::Accept;
+        let mut verdict = match is_direct {
+            true => Verdict::Ignore,
+            false => Verdict::Accept,
+        };
         let (mut stored, mut busy, mut not_mine) = (Vec::new(), Vec::new(), Vec::new());
         for sent in urls {
             let Ok(url) = self.form.parse(&sent.url) else {
@@ -153,6 +166,7 @@ impl Intake {
             not_mine.clear();
         }
         let receipt = Message::Receipt {
+            to: from,
             stored,
             busy,
             not_mine,
@@ -161,7 +175,7 @@ impl Intake {
             && let Ok(bytes) = receipt.encode()
         {
             let overlay = self.overlay.clone();
-            self.ledger.once_written(move || {
+            self.ledger.once_on_disk(move || {
                 // A receipt that is lost makes its sender send again, and us say so again.
                 let _lost = overlay.send(from, Purpose::Urls, bytes.into());
             });
@@ -170,6 +184,8 @@ impl Intake {
     }
 
     fn take_request(&self, from: PeerId, bytes: &[u8], replier: Replier) {
+        // Whether the answer must hold after a power cut: nothing else is kept of a request.
+        let mut is_promise = false;
         let answer = match Message::decode(bytes) {
             Ok(Message::Claims(claims)) => {
                 // A claim promises nothing until it is confirmed.
@@ -180,9 +196,16 @@ impl Intake {
                 return;
             }
             Ok(Message::Crawl(definition)) => {
-                Message::Taken(self.crawls.add(definition, &self.form).is_some())
+                Message::Taken(self.crawls.add_from(from, definition, &self.form).is_some())
             }
-            Ok(Message::Site(part)) => Message::Taken(self.arrivals.take(from, part)),
+            Ok(Message::Site(part)) => {
+                is_promise = part.is_last;
+                match self.arrivals.take(from, part) {
+                    Taking::Taken => Message::Taken(true),
+                    Taking::NotNow => Message::Taken(false),
+                    Taking::Never => Message::Unfit,
+                }
+            }
             Ok(Message::Welcome(offer)) => {
                 self.arrivals.welcomed_by(from, offer);
                 Message::Taken(true)
@@ -196,8 +219,10 @@ impl Intake {
                 return replier.reject();
             }
         };
-        if let Ok(bytes) = answer.encode() {
-            self.ledger.once_written(move || replier.answer(bytes));
+        match answer.encode() {
+            Ok(bytes) if is_promise => self.ledger.once_on_disk(move || replier.answer(bytes)),
+            Ok(bytes) => replier.answer(bytes),
+            Err(error) => tracing::error!("cannot answer {from}: {error}"),
         }
     }
 }

@@ -1,10 +1,13 @@
 //! What peers say about themselves, and who owns what by it.
 
+use std::collections::VecDeque;
 use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use peercrawl_overlay::Overlay;
+use parking_lot::Mutex;
+use peercrawl_overlay::{Overlay, PeerId};
 use serde::{Deserialize, Serialize};
 
 use crate::config::{self, DistributionChoice};
@@ -95,7 +98,14 @@ fn kind(settings: &config::Distribution) -> DistributionKind {
 pub struct View {
     overlay: Arc<dyn Overlay>,
     current: ArcSwap<Ownership>,
+    /// The views before it, the latest first, and when each ended.
+    recent: Mutex<VecDeque<(Instant, Arc<Ownership>)>>,
 }
+
+/// Views that are remembered.
+const MOST_RECENT: usize = 16;
+/// And for how long.
+const RECENT: Duration = Duration::from_secs(600);
 
 impl View {
     /// The view of the overlay's members.
@@ -105,18 +115,38 @@ impl View {
         Self {
             overlay,
             current: ArcSwap::from_pointee(current),
+            recent: Mutex::default(),
         }
     }
 
     /// Looks at the members again: events can be missed, and several threads take them.
     pub fn refresh(&self) {
-        self.current.rcu(|current| {
+        let before = self.current.rcu(|current| {
             let members = members(&self.overlay.members());
             match current.changed(&members) {
                 Some(next) => Arc::new(next),
                 None => current.clone(),
             }
         });
+        if !Arc::ptr_eq(&before, &self.current.load()) {
+            let mut recent = self.recent.lock();
+            recent.truncate(MOST_RECENT - 1);
+            recent.push_front((Instant::now(), before));
+        }
+    }
+
+    /// Whether a peer may have something of a key that is ours: it owned it in a view not
+    /// long ago, or would own it if we were not there.
+    pub fn may_have_had(&self, peer: PeerId, key: Key) -> bool {
+        let had = |view: &Ownership| {
+            view.owner(key) == Owner::Peer(peer) || view.owner_without_me(key) == Some(peer)
+        };
+        if had(&self.current()) {
+            return true;
+        }
+        let recent = self.recent.lock().clone();
+        let mut recent = recent.iter().filter(|(ended, _)| ended.elapsed() < RECENT);
+        recent.any(|(_, view)| had(view))
     }
 
     /// Who owns a key at present.
@@ -162,7 +192,7 @@ fn members(list: &[peercrawl_overlay::Member]) -> Vec<Member> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use peercrawl_overlay::{PeerId, Role};
+    use peercrawl_overlay::Role;
 
     #[test]
     fn members_tell_their_version_and_who_tells_nothing_has_none() {

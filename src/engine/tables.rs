@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::Engine;
 use crate::activity::Activity;
 use crate::clock::Millis;
+use crate::counters::ErrorKind;
 use crate::crawl_jobs::{Phase, SiteCell, SiteState};
 
 /// A column to sort by.
@@ -50,10 +51,11 @@ pub enum DelayWhy {
     Robots,
     /// It answers slowly.
     SlowServer,
-    /// It failed, or asked to wait.
-    Trouble,
+    /// It failed, or asked to wait: in this way when it was last asked, if that was in
+    /// this run.
+    Trouble(Option<ErrorKind>),
     /// It failed so often that it is not visited any more.
-    GivenUp,
+    GivenUp(Option<ErrorKind>),
     /// Its name is being looked up.
     LookingUp,
 }
@@ -181,9 +183,9 @@ fn row(state: &SiteState, usual_ms: u64) -> SiteRow {
         next_ms: next_ms(state),
         delay_ms,
         delay_why: match state.phase {
-            Phase::GivenUp => DelayWhy::GivenUp,
+            Phase::GivenUp => DelayWhy::GivenUp(state.failing),
             Phase::Resolving => DelayWhy::LookingUp,
-            _ if state.site.pace.failures > 0 => DelayWhy::Trouble,
+            _ if state.site.pace.failures > 0 => DelayWhy::Trouble(state.failing),
             _ if site.has_crawl_delay(delay_ms) => DelayWhy::Robots,
             _ if delay_ms > usual_ms => DelayWhy::SlowServer,
             _ => DelayWhy::Usual,
@@ -284,8 +286,10 @@ mod tests {
         state.site.set_rules("http://a.example", rules, 0);
         assert_eq!(row(&state, 1_000).delay_why, DelayWhy::Robots);
         state.site.pace.failures = 1;
-        assert_eq!(row(&state, 1_000).delay_why, DelayWhy::Trouble);
+        assert_eq!(row(&state, 1_000).delay_why, DelayWhy::Trouble(None));
+        state.failing = Some(ErrorKind::Dns);
         state.phase = Phase::GivenUp;
-        assert_eq!(row(&state, 1_000).delay_why, DelayWhy::GivenUp);
+        let given_up = DelayWhy::GivenUp(Some(ErrorKind::Dns));
+        assert_eq!(row(&state, 1_000).delay_why, given_up);
     }
 }

@@ -128,7 +128,14 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
     });
 
     // Sites that move.
-    let arrivals = Arc::new(Arrivals::new(jobs.clone(), preprocessor.clone(), offer));
+    let arrivals = Arc::new(Arrivals::new(
+        jobs.clone(),
+        range.clone(),
+        crawls.clone(),
+        form.clone(),
+        settings.memory.limit_bytes,
+        offer,
+    ));
     arrivals.set_joining(overlay.is_joining());
     arrivals.look_around(&*overlay);
     let (view_changed, changed) = bounded(1);
@@ -321,16 +328,18 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
         view,
         keeps_to_itself,
         preprocessor: preprocessor.clone(),
-        arrivals,
+        arrivals: arrivals.clone(),
         changed,
         stop: stopped.clone(),
     };
     crew.hire("handover".into(), move || handover.run())?;
     let housekeeper = Housekeeper {
         counters: counters.clone(),
+        crawls: crawls.clone(),
         jobs: jobs.clone(),
         preprocessor: preprocessor.clone(),
         outbox: outbox.clone(),
+        arrivals,
         blocklist: blocklist.clone(),
         reputation: reputation.clone(),
         idle,

@@ -1,25 +1,33 @@
 //! What waits for its owner's receipt.
+//!
+//! A receipt counts only from the peer that a URL was sent to, or from its present owner:
+//! strangers must not make this peer forget what nobody has. Numbers begin anywhere, so
+//! that a late receipt for an earlier run names nothing of this one, and nobody can guess
+//! them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use peercrawl_overlay::PeerId;
 
 use crate::clock::Millis;
 use crate::config;
 use crate::counters::Counters;
+use crate::crawl::CrawlId;
 use crate::crawl_jobs::Outstanding;
 use crate::distribution::Key;
 use crate::fingerprint::url_fingerprint;
 use crate::ledger::Ledger;
 use crate::preprocessor::Candidate;
 use crate::record::UrlRecord;
-use crate::seen_urls::SeenUrls;
 
 /// The wait for a receipt doubles with each sending, so often at most.
 const MOST_DOUBLINGS: u32 = 4;
+/// So many URLs that were handed on are remembered, and at most as many again: 5 MB.
+const MOST_YOUNG: usize = 200_000;
 
 /// See the module. Bounded: whoever finds it full waits a while for room, and is then
 /// turned away, so that owners who are gone for long do not stop the crawl.
@@ -39,8 +47,30 @@ pub struct Outbox {
 struct State {
     entries: BTreeMap<u64, Entry>,
     next_number: u64,
-    handed_on: SeenUrls,
+    handed_on: HandedOn,
     is_closed: bool,
+}
+
+/// URLs that were handed on, the latest of them. One that is forgotten and met again is
+/// handed on again, and its owner knows it.
+#[derive(Default)]
+struct HandedOn {
+    young: HashSet<u64>,
+    /// Those that were young before.
+    old: HashSet<u64>,
+}
+
+impl HandedOn {
+    fn contains(&self, fingerprint: u64) -> bool {
+        self.young.contains(&fingerprint) || self.old.contains(&fingerprint)
+    }
+
+    fn insert(&mut self, fingerprint: u64) {
+        if self.young.len() >= MOST_YOUNG {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(fingerprint);
+    }
 }
 
 struct Entry {
@@ -49,6 +79,8 @@ struct Entry {
     due_ms: Millis,
     /// How often it was sent before.
     times_sent: u32,
+    /// Whom it was sent to last, in this run.
+    sent_to: Option<PeerId>,
 }
 
 /// A URL that is to be sent now.
@@ -67,9 +99,14 @@ impl Outbox {
         outstanding: Arc<Outstanding>,
         ledger: Arc<Ledger>,
     ) -> Self {
+        // At worst, they begin at 0.
+        let next_number = u64::from(getrandom::u32().unwrap_or(0) >> 1);
         Self {
             settings,
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                next_number,
+                ..State::default()
+            }),
             freed: Condvar::new(),
             filled: bounded(1),
             counters,
@@ -123,6 +160,7 @@ impl Outbox {
             url,
             due_ms: 0,
             times_sent,
+            sent_to: None,
         };
         state.entries.insert(number, entry);
         drop(state);
@@ -139,6 +177,13 @@ impl Outbox {
     /// How many URLs wait for a receipt.
     pub fn len(&self) -> usize {
         self.state.lock().entries.len()
+    }
+
+    /// The crawls of what waits.
+    pub fn crawls(&self) -> HashSet<CrawlId> {
+        let state = self.state.lock();
+        let entries = state.entries.values();
+        entries.map(|entry| entry.url.record.crawl).collect()
     }
 
     /// Whether nothing waits.
@@ -177,16 +222,51 @@ impl Outbox {
         self.state.lock().entries.get(&number).map(|e| at(&e.url))
     }
 
-    /// The owner has stored these URLs, or they are ours after all: they are done with
-    /// here.
-    pub fn stored(&self, numbers: &[u64]) {
+    /// These URLs are on their way to this peer.
+    pub fn set_out(&self, numbers: &[u64], to: PeerId) {
         let mut state = self.state.lock();
+        for number in numbers {
+            if let Some(entry) = state.entries.get_mut(number) {
+                entry.sent_to = Some(to);
+            }
+        }
+    }
+
+    /// A peer says that it has stored these URLs: those that it was sent, or that it owns
+    /// (`owns` tells), are done with here. What others say of the rest counts for nothing:
+    /// it is sent again, and whoever has it will say so. False if it names a URL that
+    /// nobody has been told of yet.
+    pub fn receipt(&self, from: PeerId, numbers: &[u64], owns: impl Fn(Key) -> bool) -> bool {
+        let mut state = self.state.lock();
+        let mut is_honest = true;
+        let mut stored = Vec::new();
+        for number in numbers {
+            match state.entries.get(number) {
+                Some(entry) if entry.times_sent == 0 => is_honest = false,
+                Some(entry) if entry.sent_to == Some(from) || owns(entry.url.key) => {
+                    stored.push(*number);
+                }
+                // Somebody else's, or told before.
+                Some(_) | None => {}
+            }
+        }
+        self.remove(&mut state, &stored);
+        is_honest
+    }
+
+    /// These URLs are stored here after all: they are done with in the outbox.
+    pub fn taken_back(&self, numbers: &[u64]) {
+        self.remove(&mut self.state.lock(), numbers);
+    }
+
+    fn remove(&self, state: &mut State, numbers: &[u64]) {
         let removed = numbers.iter().filter_map(|n| state.entries.remove(n));
         let removed = removed.count();
-        self.ledger.outbox_removed(numbers);
-        drop(state);
-        self.freed.notify_all();
-        self.outstanding.done(removed as u64);
+        if removed > 0 {
+            self.ledger.outbox_removed(numbers);
+            self.freed.notify_all();
+            self.outstanding.done(removed as u64);
+        }
     }
 
     /// Whoever waits for room ends.
@@ -200,7 +280,6 @@ impl Outbox {
 mod tests {
     use super::*;
     use crate::canonical::CanonicalForm;
-    use crate::crawl::CrawlId;
 
     fn candidate(url: &str) -> Candidate {
         let url = CanonicalForm::new(&[]).parse(url).unwrap();
@@ -217,6 +296,8 @@ mod tests {
         }
     }
 
+    const OWNER: PeerId = PeerId::repeat(2);
+
     fn outbox(settings: config::HandingOn) -> Outbox {
         Outbox::new(settings, Arc::default(), Arc::default(), Ledger::nothing())
     }
@@ -230,12 +311,14 @@ mod tests {
             let due = outbox.take_due(now_ms);
             due.iter().map(|due| (due.number, due.is_direct)).collect()
         };
-        assert_eq!(due(0), [(0, false)], "once, although it was met twice");
+        let number = outbox.state.lock().next_number - 1;
+        assert_eq!(due(0), [(number, false)], "once, although it was met twice");
         assert_eq!(due(1_999), []);
-        assert_eq!(due(2_000), [(0, true)]);
+        assert_eq!(due(2_000), [(number, true)]);
         assert_eq!(due(5_999), [], "it waits twice as long");
-        assert_eq!(due(6_000), [(0, true)]);
-        outbox.stored(&[0, 7]);
+        assert_eq!(due(6_000), [(number, true)]);
+        outbox.set_out(&[number], OWNER);
+        assert!(outbox.receipt(OWNER, &[number, number + 7], |_| false));
         assert_eq!(due(100_000), []);
         outbox.put(candidate("http://a.example/"));
         assert!(outbox.is_empty(), "it is remembered");
@@ -253,8 +336,47 @@ mod tests {
         outbox.put(candidate("http://a.example/1"));
         outbox.put(candidate("http://a.example/2"));
         assert_eq!(outbox.counters.refused_overflow.get(), 1);
-        outbox.stored(&[0]);
+        outbox.taken_back(&[outbox.state.lock().next_number - 1]);
         outbox.put(candidate("http://a.example/2"));
         assert_eq!(outbox.len(), 1);
+    }
+
+    /// Anybody's receipt once emptied the outbox: both seeds of a crawl were gone.
+    #[test]
+    fn a_receipt_counts_from_whom_it_was_sent_to_and_from_its_owner() {
+        const OTHER: PeerId = PeerId::repeat(9);
+        let outbox = outbox(config::HandingOn::default());
+        for path in 0..3 {
+            outbox.put(candidate(&format!("http://a.example/{path}")));
+        }
+        let first = outbox.state.lock().next_number - 3;
+        let numbers = [first, first + 1, first + 2];
+        assert!(!outbox.receipt(OWNER, &numbers, |_| true), "made up");
+        assert_eq!(outbox.len(), 3, "nobody has been told of them");
+        outbox.take_due(0);
+        outbox.set_out(&numbers, OWNER);
+        assert!(outbox.receipt(OTHER, &numbers, |_| false));
+        assert_eq!(outbox.len(), 3, "it has no say");
+        assert!(outbox.receipt(OWNER, &numbers[..1], |_| false));
+        assert_eq!(outbox.len(), 2);
+        assert!(outbox.receipt(OTHER, &numbers[1..2], |_| true));
+        assert_eq!(outbox.len(), 1, "it is its owner by now");
+        outbox.set_out(&numbers, OTHER);
+        assert!(outbox.receipt(OWNER, &numbers, |_| false));
+        assert_eq!(outbox.len(), 1, "it was sent elsewhere meanwhile");
+        assert_eq!(outbox.outstanding.count(), 1);
+    }
+
+    #[test]
+    fn what_was_handed_on_is_remembered_within_bounds() {
+        let mut handed_on = HandedOn::default();
+        let most = 2 * MOST_YOUNG as u64;
+        for fingerprint in 0..3 * most {
+            assert!(!handed_on.contains(fingerprint), "no URL is lost by it");
+            handed_on.insert(fingerprint);
+            assert!(handed_on.young.len() + handed_on.old.len() <= most as usize);
+        }
+        let remembered = (0..MOST_YOUNG as u64).map(|ago| 3 * most - 1 - ago);
+        assert!(remembered.into_iter().all(|one| handed_on.contains(one)));
     }
 }

@@ -16,7 +16,7 @@ use crate::distribution::Owner;
 use crate::engine::StopSignal;
 use crate::message::{Message, SentUrl};
 use crate::preprocessor::Candidate;
-use crate::url_range_validator::UrlRangeValidator;
+use crate::url_range_validator::{Reception, UrlRangeValidator};
 
 /// A message is sent off when it has grown to so many bytes.
 const BATCH_BYTES: usize = 256 << 10;
@@ -100,20 +100,28 @@ impl HandOnSender {
         }
     }
 
-    /// A URL has become ours while it waited.
+    /// A URL has become ours while it waited. It leaves the outbox only when it is stored:
+    /// it must be somewhere at every moment.
     fn take_back(&self, number: u64, crawl: CrawlId) {
         let record = self.outbox.look(number, |url| url.record.clone());
-        if let (Some(crawl), Some(record)) = (self.crawls.get(crawl), record) {
-            // Taken in first: it must be somewhere at every moment.
-            self.range.route(&crawl, [record]);
+        let (Some(crawl), Some(record)) = (self.crawls.get(crawl), record) else {
+            return;
+        };
+        match self.range.receive(&crawl, record) {
+            Reception::Stored => self.outbox.taken_back(&[number]),
+            // Looked at again when it is due.
+            Reception::Busy => {}
+            // It has become another's since this round began.
+            Reception::NotMine => self.outbox.has_no_owner(number),
         }
-        self.outbox.stored(&[number]);
     }
 
     fn send(&self, batch: Batch, numbers: &[u64]) {
         let Some(crawl) = self.crawls.get(batch.crawl) else {
             return;
         };
+        // Noted before they leave: a receipt may be quick.
+        self.outbox.set_out(numbers, batch.owner);
         let mut key = 0;
         let mut urls = Vec::new();
         let mut bytes = 0;

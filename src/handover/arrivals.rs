@@ -1,4 +1,10 @@
-//! The receiving side: records that come in part by part, and the wait for welcomes.
+//! The receiving side: records that come in, and the wait for welcomes.
+//!
+//! A record is a stranger's word. It is taken in only for a host that is ours. Its URLs
+//! pass what URLs pass that are sent: the crawl's rules, the block list, the bounds of the
+//! queues. What it says was seen is believed if its sender may have had the site: a
+//! newcomer believes those whose welcome it awaits, and everybody believes who owned the
+//! host not long ago. From anybody else a record is a batch of URLs and nothing more.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -7,9 +13,13 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use peercrawl_overlay::{Overlay, PeerId};
 
-use crate::crawl_jobs::CrawlJobs;
+use super::transfers::{Progress, SitePart, Transfers};
+use crate::canonical::CanonicalForm;
+use crate::crawl::Crawls;
+use crate::crawl_jobs::{CrawlJobs, Site};
+use crate::distribution::{Key, Owner};
 use crate::engine::Offer;
-use crate::preprocessor::Preprocessor;
+use crate::url_range_validator::{Reception, UrlRangeValidator};
 
 /// A newcomer waits so long for the welcomes of those whom it meets.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -18,29 +28,28 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const SETTLING: Duration = Duration::from_secs(1);
 /// Welcomes that are kept of peers that were not met yet.
 const MOST_EARLY_WELCOMES: usize = 256;
-/// The most that one record may come to.
-const MOST_BYTES: usize = 64 << 20;
-/// Records under way from one peer.
-const MOST_TRANSFERS: usize = 4;
+/// Records on their way may take this part of the memory budget.
+const PART_OF_MEMORY: u64 = 8;
 
-/// One part of a frozen site, as it travels.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct SitePart {
-    /// Tells records of one sender apart.
-    pub transfer: u64,
-    /// Which part this is, from 0 on; they come in order.
-    pub part: u32,
-    /// Whether it is the last one.
-    pub is_last: bool,
-    /// Its bytes.
-    pub bytes: Vec<u8>,
+/// What became of a part of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taking {
+    /// It was taken in.
+    Taken,
+    /// Not now: its sender keeps the site and tries again.
+    NotNow,
+    /// Never: its sender keeps the site for good.
+    Never,
 }
 
 /// See the module.
 pub struct Arrivals {
     jobs: Arc<CrawlJobs>,
-    preprocessor: Arc<Preprocessor>,
+    range: Arc<UrlRangeValidator>,
+    crawls: Arc<Crawls>,
+    form: Arc<CanonicalForm>,
     state: Mutex<State>,
+    transfers: Mutex<Transfers>,
 }
 
 #[derive(Default)]
@@ -60,13 +69,6 @@ struct State {
     until: Option<Instant>,
     /// Whether this peer has only just met the first of them.
     is_settling: bool,
-    transfers: HashMap<PeerId, HashMap<u64, Transfer>>,
-}
-
-#[derive(Default)]
-struct Transfer {
-    parts: u32,
-    bytes: Vec<u8>,
 }
 
 impl State {
@@ -88,16 +90,27 @@ impl State {
 }
 
 impl Arrivals {
-    /// Nobody met yet.
-    pub fn new(jobs: Arc<CrawlJobs>, preprocessor: Arc<Preprocessor>, offer: Offer) -> Self {
+    /// Nobody met yet. Records that arrive go into the blocks of `range`.
+    pub fn new(
+        jobs: Arc<CrawlJobs>,
+        range: Arc<UrlRangeValidator>,
+        crawls: Arc<Crawls>,
+        form: Arc<CanonicalForm>,
+        memory_bytes: u64,
+        offer: Offer,
+    ) -> Self {
         let state = State {
             offer,
             ..State::default()
         };
+        let most_bytes = (memory_bytes / PART_OF_MEMORY) as usize;
         Self {
             jobs,
-            preprocessor,
+            range,
+            crawls,
+            form,
             state: Mutex::new(state),
+            transfers: Mutex::new(Transfers::new(most_bytes)),
         }
     }
 
@@ -154,7 +167,7 @@ impl Arrivals {
             state.until = Some(now + PATIENCE);
         }
         state.met = others.clone();
-        state.transfers.retain(|peer, _| others.contains(peer));
+        self.transfers.lock().retain(|peer| others.contains(peer));
         state.await_welcomes(now);
         self.hold(state);
     }
@@ -177,34 +190,87 @@ impl Arrivals {
         self.hold(&state);
     }
 
-    /// Takes in a part of a record, and the record with its last part. False if it was
-    /// refused: then its sender keeps the site.
-    pub fn take(&self, from: PeerId, part: SitePart) -> bool {
-        let mut state = self.state.lock();
-        let transfers = state.transfers.entry(from).or_default();
-        if part.part == 0 && transfers.len() < MOST_TRANSFERS {
-            transfers.insert(part.transfer, Transfer::default());
+    /// Takes in a part of a record, and the record with its last part.
+    pub fn take(&self, from: PeerId, part: SitePart) -> Taking {
+        if part.part == 0 && !Site::host_of(&part.bytes).is_some_and(|host| self.is_ours(host)) {
+            // One of us has old news, or it is no record.
+            return Taking::NotNow;
         }
-        let Some(transfer) = transfers.get_mut(&part.transfer) else {
-            return false;
+        let progress = self.transfers.lock().take(from, part, Instant::now());
+        match progress {
+            Progress::Begun => Taking::Taken,
+            Progress::Whole(bytes) => self.take_record(from, &bytes),
+            Progress::Refused => Taking::NotNow,
+            Progress::TooLarge => Taking::Never,
+        }
+    }
+
+    /// Drops what was begun and not continued.
+    pub fn drop_silent(&self) {
+        self.transfers.lock().drop_silent(Instant::now());
+    }
+
+    fn is_ours(&self, host: &str) -> bool {
+        self.range.view.owner(Key::of_host(host)) == Owner::Me
+    }
+
+    fn take_record(&self, from: PeerId, bytes: &[u8]) -> Taking {
+        let mut site = match Site::thaw(bytes) {
+            Ok(site) => site,
+            Err(error) => {
+                tracing::warn!("from {from}: {error}");
+                return Taking::Never;
+            }
         };
-        let is_next = transfer.parts == part.part;
-        if !is_next || transfer.bytes.len() + part.bytes.len() > MOST_BYTES {
-            transfers.remove(&part.transfer);
-            return false;
+        // What strangers call canonical is checked.
+        let name = self.form.parse(&format!("http://{}/", site.host()));
+        let is_canonical = |text: &str| self.form.parse(text).is_ok_and(|url| url.as_str() == text);
+        if !name.is_ok_and(|url| url.host() == site.host())
+            || !site
+                .records()
+                .all(|record| is_canonical(record.url.as_str()))
+        {
+            tracing::warn!("from {from}: a site record that is not in canonical form");
+            return Taking::Never;
         }
-        transfer.parts += 1;
-        transfer.bytes.extend_from_slice(&part.bytes);
-        if !part.is_last {
-            return true;
+        if !self.is_ours(site.host()) || site.crawls().any(|id| self.crawls.get(id).is_none()) {
+            return Taking::NotNow;
         }
-        let whole = transfers.remove(&part.transfer);
-        drop(state);
-        let bytes = whole.map(|transfer| transfer.bytes).unwrap_or_default();
-        self.preprocessor
-            .thaw(&bytes)
-            .inspect_err(|error| tracing::warn!("from {from}: {error}"))
-            .is_ok()
+        let key = Key::of_host(site.host());
+        let is_awaited = self.state.lock().awaited.contains(&from);
+        if is_awaited || self.range.view.may_have_had(from, key) {
+            return self.take_site(from, site);
+        }
+        tracing::debug!("from {from}: {} was never its own", site.host());
+        self.take_urls(from, &mut site)
+    }
+
+    /// Takes in the site of a peer that had it.
+    fn take_site(&self, from: PeerId, site: Site) -> Taking {
+        match self.range.take_site(site, &self.crawls) {
+            Ok(()) => Taking::Taken,
+            Err(error) => {
+                tracing::debug!("from {from}: {error}");
+                Taking::NotNow
+            }
+        }
+    }
+
+    /// Takes in the URLs of a record, as if they had been sent. What was taken in is known
+    /// when the record comes again.
+    fn take_urls(&self, from: PeerId, site: &mut Site) -> Taking {
+        let mut taking = Taking::Taken;
+        for mut record in site.drain().into_iter().map(|job| job.record) {
+            record.from = Some(Box::new(from));
+            let reception = match self.crawls.get(record.crawl) {
+                Some(crawl) => self.range.receive(&crawl, record),
+                None => Reception::Busy,
+            };
+            if reception != Reception::Stored {
+                taking = Taking::NotNow;
+            }
+        }
+        taking
     }
 }
 
@@ -214,7 +280,11 @@ mod tests {
     use crate::blocklist::BlockList;
     use crate::clock::Clock;
     use crate::config::Settings;
+    use crate::engine::View;
+    use crate::handing_on::Outbox;
     use crate::limits::Limits;
+    use crate::preprocessor::Preprocessor;
+    use peercrawl_overlay::memory::MemoryNetwork;
 
     const A: PeerId = PeerId::repeat(1);
     const B: PeerId = PeerId::repeat(2);
@@ -236,9 +306,34 @@ mod tests {
         );
         let jobs = Arc::new(jobs);
         let blocklist = Arc::new(BlockList::new(&settings.crawl, 0));
-        let preprocessor =
-            Preprocessor::new(&settings, jobs.clone(), Arc::default(), ledger, blocklist);
-        Arrivals::new(jobs, Arc::new(preprocessor), FIRST)
+        let preprocessor = Preprocessor::new(
+            &settings,
+            jobs.clone(),
+            Arc::default(),
+            Arc::clone(&ledger),
+            blocklist,
+        );
+        let overlay = Arc::new(MemoryNetwork::new().join(PeerId::repeat(9)));
+        let outbox = Outbox::new(
+            settings.handing_on.clone(),
+            Arc::default(),
+            Arc::default(),
+            ledger,
+        );
+        let range = UrlRangeValidator {
+            view: Arc::new(View::new(overlay, &settings.distribution)),
+            preprocessor: Arc::new(preprocessor),
+            outbox: Arc::new(outbox),
+            counters: Arc::default(),
+        };
+        Arrivals::new(
+            jobs,
+            Arc::new(range),
+            Arc::default(),
+            Arc::new(CanonicalForm::new(&[])),
+            settings.memory.limit_bytes,
+            FIRST,
+        )
     }
 
     fn meet(arrivals: &Arrivals, others: &[PeerId], now: Instant) {

@@ -13,10 +13,12 @@
 //! a smaller part is not taken for it.
 //!
 //! - [`sender`]: the thread that moves sites to their owners, and welcomes
-//! - [`arrivals`]: the records that come in, part by part, and the wait for welcomes
+//! - [`arrivals`]: the records that come in, and the wait for welcomes
+//! - [`transfers`]: how they come in, part by part
 
 pub mod arrivals;
 pub mod sender;
+pub mod transfers;
 
 pub use arrivals::Arrivals;
 pub use sender::HandoverSender;

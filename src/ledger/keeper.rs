@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use super::resume::Left;
 use super::settling::{Recent, Unsettled, settle};
-use super::{CrawlRecord, KeptLedger, Ledger, Letter, Pending};
+use super::{CrawlRecord, KeptLedger, Ledger, Letter, MOST_LETTERS, Pending};
 use crate::archive::{self, ArchiveError, DiskLimit, Prepared, Writer};
 use crate::clock::Clock;
 use crate::counters::Counters;
@@ -22,6 +22,8 @@ use crate::store::{Batch, DataFolder, Store, StoreError};
 const PERIOD: Duration = Duration::from_millis(40);
 /// Everything reaches the disk at least this often.
 const SYNC_PERIOD: Duration = Duration::from_millis(1_800);
+/// While others wait for a word that relies on it, this often.
+const LETTER_PERIOD: Duration = Duration::from_millis(100);
 /// How soon a write that failed is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 /// Records that wait to be appended at most, and their bytes.
@@ -62,6 +64,13 @@ impl Kept {
         let mut notices = Vec::new();
         let (mut store, set_aside) = Store::open(&folder, name)?;
         notices.extend(set_aside.map(|set_aside| set_aside.to_string()));
+        if store.lost() > 0 {
+            notices.push(format!(
+                "the journal of the state is damaged: the last {} entries are lost, and what \
+                 they were about is done again",
+                store.lost()
+            ));
+        }
         let position = match store.archive_position() {
             Ok(position) => position,
             Err(why @ StoreError::Damaged(..)) => {
@@ -114,6 +123,8 @@ pub struct Hands {
     writer: Option<Writer>,
     records: Receiver<(Prepared, Room)>,
     unsettled: Unsettled,
+    /// What is told once the disk has it.
+    letters: Vec<Letter>,
 }
 
 impl Ledger {
@@ -144,6 +155,7 @@ impl Ledger {
             writer: kept.writer,
             records,
             unsettled: Unsettled::default(),
+            letters: Vec::new(),
         };
         (Arc::new(ledger), hands)
     }
@@ -229,7 +241,11 @@ impl Keeper {
                     if !self.write() {
                         return;
                     }
-                    if synced.elapsed() >= SYNC_PERIOD {
+                    let period = match self.hands.letters.is_empty() {
+                        true => SYNC_PERIOD,
+                        false => LETTER_PERIOD,
+                    };
+                    if synced.elapsed() >= period {
                         self.sync();
                         synced = Instant::now();
                     }
@@ -256,7 +272,7 @@ impl Keeper {
     }
 
     /// Writes everything that has happened up to now. False if the engine stops first.
-    fn write(&mut self) -> bool {
+    pub(super) fn write(&mut self) -> bool {
         self.take_wishes();
         let Some(kept) = &self.ledger.kept else {
             return true;
@@ -299,17 +315,20 @@ impl Keeper {
             Err(error) => tracing::error!("cannot keep the totals: {error}"),
         }
         let is_written = self.until_it_works(|keeper| keeper.hands.store.commit(&batch));
-        if is_written {
-            letters.into_iter().for_each(|tell| tell());
-        }
+        self.hands.letters.extend(letters);
         is_written
     }
 
-    /// Brings everything to the disk. What fails here fails again at the next write,
-    /// which says so.
-    fn sync(&mut self) {
-        if let Err(error) = self.hands.sync() {
-            tracing::warn!("not on the disk yet: {error}");
+    /// Brings everything to the disk, and tells those who wait for that. What fails here
+    /// fails again at the next write, which says so.
+    pub(super) fn sync(&mut self) {
+        match self.hands.sync() {
+            Ok(()) => self.hands.letters.drain(..).for_each(|tell| tell()),
+            Err(error) => {
+                tracing::warn!("not on the disk yet: {error}");
+                // Whoever is not told asks again.
+                self.hands.letters.truncate(MOST_LETTERS);
+            }
         }
     }
 

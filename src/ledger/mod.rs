@@ -7,9 +7,10 @@
 //! a URL is noted as done in the same batch as the links that were found on its page, or
 //! in a later one, and never before its page is in the archive.
 //!
-//! What other peers may rely on (a receipt, a confirmed claim) is told to them only after
-//! the batch that makes it true: see [`Ledger::once_written`]. A peer that keeps nothing has a
-//! ledger that forgets everything at once.
+//! What other peers may rely on (a receipt, a confirmed claim, a site that was taken over)
+//! is told to them only when the batch that makes it true has reached the disk: see
+//! [`Ledger::once_on_disk`]. A peer that keeps nothing has a ledger that forgets everything
+//! at once.
 //!
 //! - `keeper`: the thread that writes
 //! - `capture`: an exchange with a server, on its way into the archive
@@ -114,6 +115,8 @@ struct Pending {
     crawls: HashMap<CrawlId, CrawlRecord>,
     /// Crawls whose totals have changed.
     changed: Vec<CrawlId>,
+    /// What crawls have come to that are over.
+    over: PageTotals,
 }
 
 /// What the one who writes the archive is to do besides.
@@ -337,6 +340,25 @@ impl Ledger {
         });
     }
 
+    /// This peer takes part in these crawls no more: what they have come to is kept.
+    pub fn crawls_over(&self, ids: &[CrawlId]) {
+        if ids.is_empty() {
+            return;
+        }
+        self.note(|pending| {
+            for id in ids {
+                if let Some(record) = pending.crawls.remove(id) {
+                    pending.over.add(record.totals);
+                }
+                pending.batch.crawl_remove(*id);
+            }
+            match postcard::to_stdvec(&pending.over) {
+                Ok(bytes) => pending.batch.over(&bytes),
+                Err(error) => tracing::error!("cannot keep what crawls came to: {error}"),
+            }
+        });
+    }
+
     /// What an earlier run has left, once.
     fn take_left(&self) -> Option<Left> {
         self.kept.as_ref()?.left.lock().take()
@@ -349,10 +371,15 @@ impl Ledger {
         });
     }
 
-    /// Does something once everything up to now is written, or at once if nothing is
-    /// kept: tells a peer what must not be untrue after a crash. May be forgotten when
+    /// What crawls of earlier runs have come to that are over.
+    fn resumed_over(&self, over: PageTotals) {
+        self.note(|pending| pending.over = over);
+    }
+
+    /// Does something once the disk has everything up to now, or at once if nothing is
+    /// kept: tells a peer what must not be untrue after a power cut. May be forgotten when
     /// nothing can be written for long; whoever is not told asks again.
-    pub fn once_written(&self, tell: impl FnOnce() + Send + 'static) {
+    pub fn once_on_disk(&self, tell: impl FnOnce() + Send + 'static) {
         if !self.keeps() {
             return tell();
         }

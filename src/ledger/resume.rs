@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::{CrawlRecord, Ledger, queued_job};
+use super::{CrawlRecord, Ledger, PageTotals, queued_job};
 use crate::canonical::CanonicalForm;
 use crate::counters::Counters;
 use crate::crawl::Crawls;
@@ -38,6 +38,8 @@ pub struct Resumed<'a> {
 #[derive(Default)]
 pub(super) struct Left {
     crawls: Vec<CrawlRecord>,
+    /// What crawls have come to that are over.
+    over: PageTotals,
     counters: Option<Vec<u8>>,
     queues: Vec<Queue>,
     outbox: Vec<(u64, UrlRecord)>,
@@ -59,7 +61,13 @@ impl Left {
             Ok(record) => left.crawls.push(record),
             Err(error) => tracing::error!("a crawl cannot be read back: {error}"),
         })?;
-        if left.crawls.is_empty() {
+        if let Some(bytes) = store.over()? {
+            match postcard::from_bytes(&bytes) {
+                Ok(over) => left.over = over,
+                Err(error) => tracing::error!("the totals cannot be read back: {error}"),
+            }
+        }
+        if left.is_nothing() {
             return Ok(left);
         }
         left.counters = store.counters()?;
@@ -70,6 +78,11 @@ impl Left {
         })?;
         Ok(left)
     }
+
+    /// Whether no earlier run took part in anything.
+    fn is_nothing(&self) -> bool {
+        self.crawls.is_empty() && self.over == PageTotals::default()
+    }
 }
 
 /// Goes on with what an earlier run has left; tells how many pages it had fetched.
@@ -77,7 +90,7 @@ pub fn resume(blocks: &Resumed<'_>) -> u64 {
     let Some(left) = blocks.ledger.take_left() else {
         return 0;
     };
-    if left.crawls.is_empty() {
+    if left.is_nothing() {
         return 0;
     }
     blocks.ledger.set_more();
@@ -87,12 +100,13 @@ pub fn resume(blocks: &Resumed<'_>) -> u64 {
             Err(error) => tracing::error!("the totals cannot be read back: {error}"),
         }
     }
-    let mut pages = 0;
+    let mut pages = left.over.pages;
+    blocks.counters.restore_pages(left.over);
+    blocks.ledger.resumed_over(left.over);
     for record in left.crawls {
         let CrawlRecord { definition, totals } = &record;
-        if let Some(crawl) = blocks.crawls.add(definition.clone(), blocks.form) {
-            crawl.budget.resume(totals.pages);
-        }
+        let crawl = blocks.crawls.restore(definition.clone(), blocks.form);
+        crawl.budget.resume(totals.pages);
         pages += totals.pages;
         blocks.counters.restore_pages(*totals);
         blocks.ledger.resumed(record);
@@ -103,7 +117,14 @@ pub fn resume(blocks: &Resumed<'_>) -> u64 {
             .resume(&queue.host, queue.site, queue.on_disk, queue.next_number);
     }
     for (number, record) in left.outbox {
-        blocks.outbox.restore(number, record);
+        if blocks.crawls.get(record.crawl).is_some() {
+            blocks.outbox.restore(number, record);
+        } else {
+            // Its crawl could not be read back: nobody knows what it is for.
+            tracing::error!("{} is given up: its crawl is unknown", record.url);
+            blocks.counters.given_up.add(1);
+            blocks.ledger.outbox_removed(&[number]);
+        }
     }
     pages
 }

@@ -3,12 +3,17 @@
 use std::fs::OpenOptions;
 use std::path::Path;
 
+use crossbeam_channel::bounded;
 use tempfile::TempDir;
 
 use super::settling::{Unsettled, settle};
 use super::*;
 use crate::archive::{self, Exchange, Position, RecordBuilder, Response, Writer};
+use crate::clock::Clock;
 use crate::config::Settings;
+use crate::counters::Counters;
+use crate::crawl_jobs::CrawlJobs;
+use crate::limits::Limits;
 use crate::store::{DataFolder, Store};
 
 const SITE: Key = Key(7);
@@ -160,4 +165,40 @@ fn what_was_done_before_a_queue_was_emptied_takes_nothing_out_of_the_new_one() {
         }
         assert_eq!(queued(&store), [0, 2]);
     }
+}
+
+/// A peer that relies on a word must not find it untrue after a power cut.
+#[test]
+fn nobody_is_told_before_the_disk_has_it() {
+    let folder = TempDir::new().unwrap();
+    let data = Arc::new(DataFolder::open(folder.path()).unwrap());
+    let (ledger, hands) = Ledger::keeping(Kept::open(data, "state", None).unwrap());
+    let (clock, counters) = (Clock::start(), Arc::<Counters>::default());
+    let limits = Limits::new(&Settings::default().limits);
+    let gate = limits.gate.clone();
+    let jobs = CrawlJobs::new(
+        clock,
+        counters.clone(),
+        Arc::default(),
+        true,
+        gate,
+        ledger.clone(),
+    );
+    let (_running, stop) = bounded(0);
+    let mut keeper = Keeper {
+        ledger: ledger.clone(),
+        hands,
+        jobs: Arc::new(jobs),
+        counters,
+        clock,
+        stop,
+    };
+    let (tell, told) = bounded(1);
+    ledger.once_on_disk(move || tell.send(()).unwrap());
+    assert!(keeper.write());
+    assert!(told.is_empty(), "written, but not on the disk");
+    keeper.sync();
+    assert_eq!(told.len(), 1);
+    keeper.sync();
+    assert_eq!(told.len(), 1, "once is enough");
 }

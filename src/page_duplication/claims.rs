@@ -140,7 +140,7 @@ impl ClaimSender {
             && let Ok(bytes) = Message::Confirmed(kept).encode()
         {
             let (overlay, owner) = (self.overlay.clone(), asked.owner);
-            self.local.ledger.once_written(move || {
+            self.local.ledger.once_on_disk(move || {
                 // Lost, it costs a duplicate later on: the claim becomes void.
                 let _lost = overlay.send(owner, Purpose::Content, bytes.into());
             });

@@ -201,6 +201,7 @@ impl Preprocessor {
         if let Some(path) = path {
             site.count_query(path);
         }
+        crawl.keep(&self.ledger);
         self.jobs.push(state, url.record);
         Admission::Queued
     }

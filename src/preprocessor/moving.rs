@@ -1,19 +1,32 @@
 //! Sites that move: frozen here, taken in there.
 
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use crate::crawl::{Crawl, CrawlId};
 use crate::crawl_jobs::{Phase, Site, SiteRecordError, United};
 use crate::distribution::Key;
 use crate::fingerprint::url_fingerprint;
 use crate::record::UrlRecord;
 
-use super::Preprocessor;
+use super::{Preprocessor, Pressure, rate_throttle};
 
 /// A site on its way to another peer.
 pub struct Frozen {
     host: Box<str>,
     /// Its record.
     pub bytes: Vec<u8>,
+    /// The crawls of the URLs in its queue.
+    pub crawls: HashSet<CrawlId>,
     /// URLs in its queue.
     urls: u64,
+}
+
+impl Frozen {
+    /// Its host.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
 }
 
 impl Preprocessor {
@@ -53,11 +66,17 @@ impl Preprocessor {
             Ok(bytes) => {
                 state.phase = Phase::Moved;
                 state.connection = None;
+                let crawls = state.site.crawls().collect();
                 let urls = self.jobs.take_out(&mut state);
                 self.classifier.forget(host);
                 drop(state);
                 let host = host.into();
-                Ok(Frozen { host, bytes, urls })
+                Ok(Frozen {
+                    host,
+                    bytes,
+                    crawls,
+                    urls,
+                })
             }
             Err(error) => {
                 state.is_freezing = false;
@@ -74,25 +93,86 @@ impl Preprocessor {
         self.jobs.outstanding.done(frozen.urls);
     }
 
-    /// A frozen site is ours again before it could leave.
+    /// A frozen site comes back before it could leave.
     pub fn take_back(&self, frozen: &Frozen) -> Result<(), SiteRecordError> {
+        let key = Key::of_host(&frozen.host);
+        if self.site(&frozen.host, key).is_none() {
+            return Err(SiteRecordError::NoRoom(frozen.host.clone()));
+        }
         // Its URLs get new numbers.
-        self.ledger.queue_cleared(Key::of_host(&frozen.host));
+        self.ledger.queue_cleared(key);
         self.thaw(&frozen.bytes)?;
         self.jobs.outstanding.done(frozen.urls);
         Ok(())
     }
 
-    /// Takes in a site that another peer froze. What is here of the same host already
-    /// is kept: its URLs and what it has seen are added to the record.
+    /// A site is fetched from here although it is another peer's, or no more.
+    pub fn set_stays(&self, host: &str, stays: bool) {
+        if let Some(cell) = self.classifier.find(host) {
+            let mut state = cell.lock();
+            state.stays = stays;
+            self.jobs.submit(&cell, &mut state);
+        }
+    }
+
+    /// Takes in a site that another peer had, and what it says of it. It is turned away as
+    /// a whole if there is no room now. Its URLs are wanted by these crawls.
+    pub fn take_in(
+        &self,
+        mut arrived: Site,
+        crawls: &HashMap<CrawlId, Arc<Crawl>>,
+    ) -> Result<(), SiteRecordError> {
+        let host = arrived.host().to_owned();
+        if self.blocklist.is_blocked(&host) {
+            self.counters.blocked_list.add(arrived.queued() as u64);
+            return Ok(());
+        }
+        let most = self.settings.total_urls.saturating_sub(self.jobs.queued());
+        if arrived.queued() > most || self.pressure() == Pressure::Refusing {
+            return Err(SiteRecordError::Busy(host.into()));
+        }
+        let cell = self.site(&host, Key::of_host(&host));
+        let cell = cell.ok_or_else(|| SiteRecordError::NoRoom(host.as_str().into()))?;
+        let (queued, delay_ms) = {
+            let state = cell.lock();
+            (state.site.queued(), state.site.pace.delay_ms)
+        };
+        let fits = |urls: &usize| {
+            *urls == 0 || rate_throttle::has_room(queued + urls - 1, delay_ms, &self.settings)
+        };
+        if !fits(&arrived.queued()) {
+            if queued > 0 {
+                // What waits here is worked off first.
+                return Err(SiteRecordError::Busy(host.into()));
+            }
+            // It never will: this peer's bounds are narrower than those of its sender.
+            let room = (0..arrived.queued()).rev().find(fits).unwrap_or(0);
+            let cut = arrived.cut(room);
+            self.counters.refused_overflow.add(cut as u64);
+        }
+        for crawl in crawls.values() {
+            crawl.keep(&self.ledger);
+        }
+        self.unite(arrived)
+    }
+
+    /// Takes in a frozen site. What is here of the same host already is kept: its URLs and
+    /// what it has seen are added to the record.
     pub fn thaw(&self, bytes: &[u8]) -> Result<(), SiteRecordError> {
-        let arrived = Site::thaw(bytes)?;
+        self.unite(Site::thaw(bytes)?)
+    }
+
+    fn unite(&self, arrived: Site) -> Result<(), SiteRecordError> {
         let key = Key::of_host(arrived.host());
         let Some(cell) = self.site(arrived.host(), key) else {
             return Err(SiteRecordError::NoRoom(arrived.host().into()));
         };
         self.make_whole(&cell)?;
         let mut state = cell.lock();
+        if state.phase == Phase::Moved {
+            // Put away since it was found.
+            return Err(SiteRecordError::Busy(arrived.host().into()));
+        }
         self.ledger
             .seen_elsewhere(arrived.host(), key, &arrived.seen);
         let fingerprint = |record: &UrlRecord| url_fingerprint(record.url.as_str());

@@ -45,7 +45,7 @@ fn door_with(change: impl FnOnce(&mut config::Settings), ledger: Arc<Ledger>) ->
             ledger,
             blocklist,
         ),
-        crawl: Crawls::default().add(definition, &form).unwrap(),
+        crawl: Crawls::default().add(definition, &form),
         counters,
         jobs,
     }

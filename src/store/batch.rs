@@ -2,7 +2,7 @@
 
 use fjall::{Keyspace, OwnedWriteBatch};
 
-use super::tables::{ARCHIVE, COUNTERS, Tables, pair};
+use super::tables::{ARCHIVE, COUNTERS, OVER, Tables, pair};
 use crate::archive::Position;
 use crate::crawl::CrawlId;
 use crate::distribution::Key;
@@ -100,6 +100,16 @@ impl Batch {
     /// A crawl that this peer takes part in, and what it has come to.
     pub fn crawl(&mut self, id: CrawlId, record: &[u8]) {
         self.put(Table::Crawl, &id.0.to_be_bytes(), record);
+    }
+
+    /// This peer takes part in a crawl no more.
+    pub fn crawl_remove(&mut self, id: CrawlId) {
+        self.remove(Table::Crawl, &id.0.to_be_bytes());
+    }
+
+    /// What the crawls have come to that it takes part in no more.
+    pub fn over(&mut self, totals: &[u8]) {
+        self.put(Table::Totals, OVER, totals);
     }
 
     /// Where and when a content was seen.

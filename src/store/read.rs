@@ -3,7 +3,7 @@
 use fjall::{Guard, Keyspace};
 
 use super::error::guarded;
-use super::tables::{ARCHIVE, COUNTERS, Tables, pair, parts};
+use super::tables::{ARCHIVE, COUNTERS, OVER, Tables, pair, parts};
 use super::{Store, StoreError};
 use crate::archive::Position;
 use crate::distribution::Key;
@@ -152,6 +152,11 @@ impl Store {
     /// The totals of the last batch.
     pub fn counters(&self) -> Result<Option<Vec<u8>>, StoreError> {
         self.get(|tables| &tables.totals, COUNTERS)
+    }
+
+    /// What crawls have come to that are over.
+    pub fn over(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        self.get(|tables| &tables.totals, OVER)
     }
 
     /// Where the archive ended with the last batch.

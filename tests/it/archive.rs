@@ -6,10 +6,13 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
 
 use peercrawl::archive::{
     DiskLimit, Exchange, Original, Reader, RecordBuilder, Response, Settings, Truncated, Writer,
 };
+
+use crate::hostile::{HostileWeb, page, respond};
 
 const START_MS: u64 = 1_794_803_786_123;
 
@@ -138,4 +141,50 @@ fn an_archive_gives_back_what_servers_sent() {
         assert!(mirror.entry.is_revisit());
         assert_eq!(mirror.original.unwrap().block, *answer);
     }
+}
+
+/// A page that asks not to be kept is read, and its links are followed, but it is not
+/// archived; nor does a mirror of it point to a record that is not there.
+#[test]
+fn what_asks_not_to_be_archived_is_not() {
+    let mut web = HostileWeb::default();
+    let html = "Content-Type: text/html\r\n";
+    let site = web.pages(move |path, stream| match path {
+        "/" => page(stream, "<a href=/meta><a href=/header><a href=/plain>"),
+        "/meta" => page(
+            stream,
+            "<meta name=robots content=noarchive><a href=/further>",
+        ),
+        "/header" => {
+            let headers = format!("X-Robots-Tag: noindex\r\n{html}");
+            respond(stream, "200 OK", &headers, b"the same <a href=/mirror>")
+        }
+        "/mirror" => page(stream, "the same <a href=/mirror>"),
+        _ => page(stream, path),
+    });
+    let data = tempfile::TempDir::new().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_peercrawl"))
+        .args([
+            "crawl",
+            &site.url("/"),
+            "--allow-private",
+            "--json",
+            "--data",
+        ])
+        .arg(data.path())
+        .env("HOME", data.path())
+        .output()
+        .unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let counts = (&report["pages"], &report["content"]["unarchived"]);
+    assert_eq!(counts, (&6.into(), &2.into()), "{report}");
+    let reader = Reader::new(data.path().join("archive"));
+    assert_eq!(reader.verify().unwrap().problems, []);
+    let is_kept = |path: &str| reader.get(&site.url(path)).unwrap().is_some();
+    for path in ["/", "/plain", "/further"] {
+        assert!(is_kept(path), "{path}");
+    }
+    assert!(!is_kept("/meta") && !is_kept("/header"));
+    let mirror = reader.get(&site.url("/mirror")).unwrap().unwrap();
+    assert!(!mirror.entry.is_revisit());
 }

@@ -62,17 +62,17 @@ fn assert_fair(pages: &[u64]) {
 
 #[test]
 fn four_flat_peers_crawl_exactly_and_share_fairly() {
-    assert_fair(&pages_of_each(4, OverlayChoice::Flat, 200));
+    assert_fair(&pages_of_each(4, OverlayChoice::Flat, 100));
 }
 
 #[test]
 fn eight_flat_peers_crawl_exactly_and_share_fairly() {
-    assert_fair(&pages_of_each(8, OverlayChoice::Flat, 200));
+    assert_fair(&pages_of_each(8, OverlayChoice::Flat, 100));
 }
 
 #[test]
 fn sixteen_peers_with_supernodes_crawl_exactly_and_share_fairly() {
-    assert_fair(&pages_of_each(16, OverlayChoice::Supernode, 200));
+    assert_fair(&pages_of_each(16, OverlayChoice::Supernode, 100));
 }
 
 /// A tenth of all gossip is lost at its receivers.

@@ -1,0 +1,223 @@
+//! The engine's stages: started and ended in threads of their own, so that the desk always
+//! answers, and told to run or to rest as the volunteer and the conditions want.
+
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::crew::{Crew, Say};
+use super::desk::Desk;
+use super::reach::Reach;
+use super::stage::{Stage, Wish};
+use crate::conditions::Watcher;
+use crate::engine::{Engine, Standing, pausing};
+
+/// Finishing gives up on fetches that take longer than this.
+const FINISH_LIMIT: Duration = Duration::from_secs(120);
+
+/// The engine, and how far it is.
+#[derive(Default)]
+pub enum EngineStage {
+    /// There is none.
+    #[default]
+    Absent,
+    /// A thread starts it.
+    Starting(JoinHandle<Result<Crew, String>>),
+    /// It is there.
+    Present(Crew),
+    /// It completes what is under way, since then.
+    Finishing(Crew, Instant),
+    /// A thread ends it.
+    Ending(JoinHandle<()>),
+}
+
+impl EngineStage {
+    /// How far it is.
+    pub fn stage(&self) -> Stage {
+        match self {
+            Self::Absent => Stage::Absent,
+            Self::Starting(_) => Stage::Starting,
+            Self::Present(_) => Stage::Present,
+            Self::Finishing(..) => Stage::Finishing,
+            Self::Ending(_) => Stage::Ending,
+        }
+    }
+
+    /// The crew, while there is one.
+    pub fn crew(&self) -> Option<&Crew> {
+        match self {
+            Self::Present(crew) | Self::Finishing(crew, _) => Some(crew),
+            _ => None,
+        }
+    }
+}
+
+impl Desk {
+    /// Starts an engine, in a thread of its own.
+    pub fn start(&mut self) {
+        self.state.trouble = None;
+        let is_demo = self.demo.is_some();
+        let crew = self.state.engine.crew();
+        if crew.is_some_and(|crew| crew.is_demo() != is_demo) {
+            return self.start_again();
+        }
+        match self.state.engine {
+            EngineStage::Absent => {}
+            // It starts anew when it has ended.
+            EngineStage::Ending(_) => return self.state.starts_again = true,
+            _ => return,
+        }
+        self.sums_mut().begin();
+        self.state.told = None;
+        self.state.is_demo_told = false;
+        let (config, data, demo) = (self.config.clone(), self.data.clone(), self.demo.clone());
+        let say = Say {
+            is_wanted: self.state.kept.wish == Wish::Crawl,
+            lookout: self.watcher.as_ref().map(Watcher::lookout),
+        };
+        let work = move || match demo {
+            Some(spec) => Crew::demo(&spec, config),
+            None => Crew::peer(config, data.as_deref(), &say),
+        };
+        match thread::Builder::new().name("starting".into()).spawn(work) {
+            Ok(thread) => self.state.engine = EngineStage::Starting(thread),
+            Err(why) => self.state.trouble = Some(format!("Cannot start: {why}")),
+        }
+    }
+
+    /// Ends the engine, in a thread of its own.
+    pub fn end(&mut self) {
+        match std::mem::take(&mut self.state.engine) {
+            EngineStage::Present(crew) | EngineStage::Finishing(crew, _) => {
+                let work = move || crew.shutdown();
+                match thread::Builder::new().name("ending".into()).spawn(work) {
+                    Ok(thread) => self.state.engine = EngineStage::Ending(thread),
+                    // The crew was dropped with the closure, which ends it as well.
+                    Err(why) => tracing::warn!("no thread to end the engine in: {why}"),
+                }
+            }
+            other => self.state.engine = other,
+        }
+    }
+
+    /// Ends the engine and starts it again, with the settings as they are by then.
+    pub fn start_again(&mut self) {
+        if self.state.engine.crew().is_some() {
+            self.state.starts_again = true;
+            self.end();
+        }
+    }
+
+    /// An engine that was starting may be there, and one that was ending gone.
+    pub(super) fn move_on(&mut self) {
+        let next = match std::mem::take(&mut self.state.engine) {
+            EngineStage::Starting(thread) if thread.is_finished() => match thread.join() {
+                Ok(Ok(crew)) => self.welcome(crew),
+                Ok(Err(why)) => {
+                    tracing::error!("cannot start: {why}");
+                    self.state.trouble = Some(format!("It cannot start: {why}"));
+                    EngineStage::Absent
+                }
+                Err(_) => {
+                    self.state.trouble = Some("It cannot start; the log says more.".into());
+                    EngineStage::Absent
+                }
+            },
+            EngineStage::Ending(thread) if thread.is_finished() => {
+                join(thread);
+                EngineStage::Absent
+            }
+            other => other,
+        };
+        self.state.engine = next;
+        if let EngineStage::Finishing(crew, since) = &self.state.engine {
+            let has_left = |engine: &Engine| engine.run_state().standing == Standing::Left;
+            if crew.engines().iter().all(has_left) || since.elapsed() > FINISH_LIMIT {
+                self.count();
+                self.end();
+            }
+        }
+        if matches!(self.state.engine, EngineStage::Absent) {
+            let starts_again = std::mem::take(&mut self.state.starts_again);
+            if starts_again && self.state.kept.wish != Wish::Stopped {
+                self.start();
+            }
+        }
+    }
+
+    fn welcome(&mut self, crew: Crew) -> EngineStage {
+        self.state.picture.begin();
+        self.state.reach = Reach::default();
+        self.state.has_run = true;
+        if crew.is_demo() != self.demo.is_some() {
+            // It was left before it had begun.
+            self.state.starts_again = self.state.kept.wish != Wish::Stopped;
+            self.state.engine = EngineStage::Present(crew);
+            self.end();
+            return std::mem::take(&mut self.state.engine);
+        }
+        if let Some(text) = crew.demo_introduction() {
+            self.say(text);
+        }
+        if self.state.kept.wish == Wish::Stopped {
+            return EngineStage::Finishing(crew, Instant::now());
+        }
+        EngineStage::Present(crew)
+    }
+
+    /// Has the engine run or rest, as the volunteer and the conditions want.
+    pub(super) fn run_or_rest(&mut self) {
+        let now_ms = self.now_ms();
+        if let Wish::Pause {
+            until_ms: Some(until_ms),
+        } = self.state.kept.wish
+            && now_ms >= until_ms
+        {
+            self.state.kept.wish = Wish::Crawl;
+        }
+        let wish = match (self.state.engine.stage(), self.state.kept.wish) {
+            (Stage::Finishing, _) => pausing::Wish::Finish,
+            (_, Wish::Crawl) => pausing::Wish::Run,
+            _ => pausing::Wish::Pause,
+        };
+        let verdict = self.watcher.as_ref().map(Watcher::verdict);
+        for engine in self.engines() {
+            engine.pausing().set_verdict(verdict.unwrap_or_default());
+            if self.state.told != Some(wish) {
+                engine.pausing().set_wish(wish);
+            }
+        }
+        if !self.engines().is_empty() {
+            self.state.told = Some(wish);
+        }
+        if !self.state.is_demo_told
+            && let Some(crew) = self.state.engine.crew()
+            && crew.is_finished_demo()
+        {
+            let result = crew.demo_result();
+            self.state.is_demo_told = true;
+            self.say(result.unwrap_or_default());
+        }
+    }
+
+    /// Ends the engine, and waits for it.
+    pub(super) fn end_now(&mut self) {
+        match std::mem::take(&mut self.state.engine) {
+            EngineStage::Present(crew) | EngineStage::Finishing(crew, _) => crew.shutdown(),
+            // A demo that has not begun has nothing to lose.
+            EngineStage::Starting(_) if self.demo.is_some() => {}
+            EngineStage::Starting(thread) => {
+                if let Ok(Ok(crew)) = thread.join() {
+                    crew.shutdown();
+                }
+            }
+            EngineStage::Ending(thread) => join(thread),
+            EngineStage::Absent => {}
+        }
+    }
+}
+
+fn join(thread: JoinHandle<()>) {
+    if thread.join().is_err() {
+        tracing::error!("the engine could not end in order");
+    }
+}
