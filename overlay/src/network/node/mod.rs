@@ -60,7 +60,7 @@ use crate::topology::Kind;
 use crate::{Event, MessageId, Outcome, PeerId, Purpose, Replier, Role, Verdict, identity};
 
 use answers::Question;
-use gossip::Pending;
+use gossip::{Pending, Told};
 use linking::Visitor;
 use packets::Outbound;
 use reaching::Reach;
@@ -168,8 +168,7 @@ pub struct Node {
     renewed_ms: u64,
     /// Records that wait to be passed to the leaves.
     for_leaves: Vec<Arc<[u8]>>,
-    /// When links that came into the mesh were last told all.
-    told_ms: HashMap<Libp2pPeerId, u64>,
+    told: Told,
     exchanged_ms: u64,
     mended_ms: u64,
     /// When the files are written next.
@@ -252,7 +251,7 @@ impl Node {
                 self.forget_connection(peer_id, connection_id, num_established == 0);
                 if num_established == 0 {
                     self.turns.forget(&peer_id);
-                    self.told_ms.remove(&peer_id);
+                    self.told.forget(&peer_id);
                     self.on_disconnected(peer_id);
                 }
             }

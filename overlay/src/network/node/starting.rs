@@ -21,6 +21,7 @@ use super::super::options::{Options, StartError};
 use super::super::shared::Shared;
 use super::super::transport;
 use super::super::turns::{Pace, Turns};
+use super::gossip::Told;
 use super::keeping::{self, SAVE_MS};
 use super::reaching::Reach;
 use super::waiting::WaitingRoom;
@@ -109,7 +110,7 @@ impl Node {
             my_lease: None,
             renewed_ms: 0,
             for_leaves: Vec::new(),
-            told_ms: HashMap::new(),
+            told: Told::default(),
             exchanged_ms: 0,
             mended_ms: 0,
             save_due_ms: SAVE_MS,
