@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use crossbeam_channel::Receiver;
+use parking_lot::Mutex;
 use peercrawl_overlay::network::StartError;
 use peercrawl_overlay::{
     Contact, Event, Member, MessageId, Overlay, OverlayError, PeerId, Purpose, Refusal, Reply,
@@ -22,6 +23,8 @@ type Join = dyn Fn() -> Result<Arc<dyn Overlay>, StartError> + Send + Sync;
 pub struct Rejoining {
     join: Box<Join>,
     current: ArcSwap<Arc<dyn Overlay>>,
+    /// What went through those before the current one.
+    earlier: Mutex<Statistics>,
 }
 
 impl Rejoining {
@@ -33,6 +36,7 @@ impl Rejoining {
         Ok(Self {
             join: Box::new(join),
             current,
+            earlier: Mutex::default(),
         })
     }
 }
@@ -83,7 +87,13 @@ impl Overlay for Rejoining {
     }
 
     fn statistics(&self) -> Statistics {
-        self.current.load().statistics()
+        // Held, so that nothing is counted twice or not at all while it is exchanged.
+        let earlier = self.earlier.lock();
+        self.current.load().statistics().after(*earlier)
+    }
+
+    fn serve_others(&self, does: bool) {
+        self.current.load().serve_others(does);
     }
 
     fn contacts(&self) -> Vec<Contact> {
@@ -97,7 +107,10 @@ impl Overlay for Rejoining {
     fn rejoin(&self) -> bool {
         match (self.join)() {
             Ok(overlay) => {
-                self.current.store(Arc::new(overlay));
+                let mut earlier = self.earlier.lock();
+                let before = self.current.swap(Arc::new(overlay));
+                *earlier = before.statistics().after(*earlier);
+                drop(earlier);
                 true
             }
             Err(why) => {
@@ -117,5 +130,30 @@ impl Overlay for Rejoining {
 
     fn refusals(&self) -> Vec<Refusal> {
         self.current.load().refusals()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use peercrawl_overlay::memory::MemoryNetwork;
+
+    use super::*;
+
+    #[test]
+    fn what_was_counted_before_it_left_still_counts() {
+        let me = PeerId::repeat(1);
+        let join = move || Ok(Arc::new(MemoryNetwork::new().join(me)) as Arc<dyn Overlay>);
+        let overlay = Rejoining::start(join).unwrap();
+        let say = |bytes: &[u8]| overlay.send(me, Purpose::Urls, bytes.into()).unwrap();
+        say(&[1; 100]);
+        for times in 2..4 {
+            overlay.leave();
+            assert!(overlay.rejoin());
+            say(&[1; 100]);
+            let statistics = overlay.statistics();
+            assert_eq!(statistics.urls.bytes_sent, times * 100);
+            assert_eq!(statistics.urls.messages_received, times);
+            assert_eq!(statistics.bytes_received, times * 100);
+        }
     }
 }

@@ -37,7 +37,7 @@ pub enum Event {
         /// What it says.
         bytes: Arc<[u8]>,
     },
-    /// A peer asks and waits for an answer.
+    /// A peer asks and waits for an answer. The [`Replier`] takes the verdict, too.
     Request {
         /// Who asks.
         from: PeerId,
@@ -62,18 +62,35 @@ impl Reply {
     }
 }
 
+/// What the crawler makes of a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It has this answer.
+    Answer(Vec<u8>),
+    /// There is no answer, through nobody's fault.
+    NoAnswer,
+    /// It was nonsense: there is no answer, and its author is blamed.
+    Rejected,
+}
+
 /// The answering end of a request. Dropping it leaves the asker without an answer.
-pub struct Replier(Box<dyn FnOnce(Vec<u8>) + Send>);
+pub struct Replier(Box<dyn FnOnce(Outcome) + Send>);
 
 impl Replier {
-    /// A replier that hands the answer to `answer`, for whoever implements an overlay.
-    pub fn new(answer: impl FnOnce(Vec<u8>) + Send + 'static) -> Self {
-        Self(Box::new(answer))
+    /// A replier that tells `settle` what becomes of the request, for whoever implements
+    /// an overlay.
+    pub fn new(settle: impl FnOnce(Outcome) + Send + 'static) -> Self {
+        Self(Box::new(settle))
     }
 
     /// Answers. An asker that has stopped waiting is no error here.
     pub fn answer(self, bytes: Vec<u8>) {
-        (self.0)(bytes);
+        (self.0)(Outcome::Answer(bytes));
+    }
+
+    /// Says that the request was nonsense: as with a message, its author is blamed.
+    pub fn reject(self) {
+        (self.0)(Outcome::Rejected);
     }
 }
 
@@ -87,10 +104,13 @@ impl fmt::Debug for Replier {
 pub fn reply_channel(deadline: Duration) -> (Replier, Reply) {
     let (sender, answer) = bounded(1);
     let deadline = Instant::now() + deadline;
-    let replier = Replier::new(move |bytes| {
-        // The channel holds one answer and this is the only one: it is never full.
-        // It is closed only when the asker has gone.
-        let _asker_gone = sender.try_send(bytes);
+    let replier = Replier::new(move |outcome| {
+        // Without an answer the channel is closed, and the asker waits no longer.
+        if let Outcome::Answer(bytes) = outcome {
+            // The channel holds one answer and this is the only one: it is never full.
+            // It is closed only when the asker has gone.
+            let _asker_gone = sender.try_send(bytes);
+        }
     });
     (replier, Reply { answer, deadline })
 }

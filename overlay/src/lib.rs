@@ -13,7 +13,7 @@
 //! - [`PeerId`], [`Member`], [`Role`]: who is there
 //! - [`Purpose`], [`Statistics`]: what messages are about, and how many bytes that takes
 //! - [`Contact`]: what is known of a peer from connections with it
-//! - [`Event`], [`Reply`], [`Replier`], [`Verdict`]: what comes in
+//! - [`Event`], [`Reply`], [`Replier`], [`Outcome`], [`Verdict`]: what comes in
 //! - [`memory`]: an overlay inside one process, for a peer alone and for tests
 //! - [`network`]: the flat and the supernode overlay over libp2p
 //! - [`membership`] and [`lease`], [`election`], [`topology`], [`routing`], [`host_cache`],
@@ -57,7 +57,7 @@ use crossbeam_channel::Receiver;
 
 use serde::{Deserialize, Serialize};
 
-pub use event::{Event, MessageId, Replier, Reply, Verdict, reply_channel};
+pub use event::{Event, MessageId, Outcome, Replier, Reply, Verdict, reply_channel};
 pub use peer_id::PeerId;
 pub use reachability::Reachability;
 
@@ -166,6 +166,9 @@ pub struct Statistics {
     pub bytes_received: u64,
     /// Messages that were lost here because a receiver was too slow.
     pub messages_dropped: u64,
+    /// Addresses of peers, named by other peers, that are not dialled because they are not
+    /// public or lead nowhere.
+    pub addresses_refused: u64,
     /// Of these, what keeps the network together.
     pub membership: Traffic,
     /// Of these, URLs and their receipts.
@@ -192,6 +195,45 @@ pub struct Statistics {
     pub relays: u64,
     /// Connections between others that lead through this peer, now.
     pub circuits_carried: u64,
+}
+
+impl Traffic {
+    /// Both together.
+    fn plus(self, other: Self) -> Self {
+        Self {
+            messages_sent: self.messages_sent + other.messages_sent,
+            bytes_sent: self.bytes_sent + other.bytes_sent,
+            messages_received: self.messages_received + other.messages_received,
+            bytes_received: self.bytes_received + other.bytes_received,
+        }
+    }
+}
+
+impl Statistics {
+    /// What has gone through this overlay and an earlier one. What is now is this one's.
+    pub fn after(self, earlier: Self) -> Self {
+        Self {
+            messages_sent: self.messages_sent + earlier.messages_sent,
+            bytes_sent: self.bytes_sent + earlier.bytes_sent,
+            messages_received: self.messages_received + earlier.messages_received,
+            bytes_received: self.bytes_received + earlier.bytes_received,
+            messages_dropped: self.messages_dropped + earlier.messages_dropped,
+            addresses_refused: self.addresses_refused + earlier.addresses_refused,
+            membership: self.membership.plus(earlier.membership),
+            urls: self.urls.plus(earlier.urls),
+            content: self.content.plus(earlier.content),
+            handover: self.handover.plus(earlier.handover),
+            carried: self.carried.plus(earlier.carried),
+            socket_bytes_sent: self.socket_bytes_sent + earlier.socket_bytes_sent,
+            socket_bytes_received: self.socket_bytes_received + earlier.socket_bytes_received,
+            upgraded_connections: self.upgraded_connections + earlier.upgraded_connections,
+            reachability: self.reachability,
+            direct_connections: self.direct_connections,
+            relayed_connections: self.relayed_connections,
+            relays: self.relays,
+            circuits_carried: self.circuits_carried,
+        }
+    }
 }
 
 /// A network of peers, as the crawler sees it.
@@ -239,6 +281,10 @@ pub trait Overlay: Send + Sync {
 
     /// What has gone through so far.
     fn statistics(&self) -> Statistics;
+
+    /// Whether this peer does for others what they need not have from it: a peer that is
+    /// paused becomes no supernode and no relay. It does until told otherwise.
+    fn serve_others(&self, _does: bool) {}
 
     /// The peers that this one has been connected with, ordered by id.
     fn contacts(&self) -> Vec<Contact> {

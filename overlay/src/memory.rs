@@ -13,8 +13,8 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 
 use crate::{
-    Event, Member, MessageId, Overlay, OverlayError, PeerId, Purpose, Reply, Role, Statistics,
-    Traffic, Verdict, reply_channel,
+    Event, Member, MessageId, Outcome, Overlay, OverlayError, PeerId, Purpose, Replier, Reply,
+    Role, Statistics, Traffic, Verdict, reply_channel,
 };
 
 /// Events that may wait at one peer.
@@ -35,6 +35,7 @@ struct Network {
 struct Node {
     member: Member,
     events: Sender<Event>,
+    counters: Arc<Counters>,
 }
 
 impl MemoryNetwork {
@@ -59,9 +60,11 @@ impl MemoryNetwork {
             role: Role::Peer,
             facts: Arc::new([]),
         };
+        let counters = Arc::new(Counters::default());
         let node = Node {
             member,
             events: sender.clone(),
+            counters: counters.clone(),
         };
         let mut nodes = self.0.nodes();
         nodes.insert(id, node);
@@ -72,7 +75,7 @@ impl MemoryNetwork {
             network: self.0.clone(),
             sender,
             events,
-            counters: Counters::default(),
+            counters,
         }
     }
 }
@@ -107,23 +110,43 @@ pub struct MemoryOverlay {
     /// The other end of the events, for when this peer joins again.
     sender: Sender<Event>,
     events: Receiver<Event>,
-    counters: Counters,
+    counters: Arc<Counters>,
 }
+
+/// Messages, and the bytes in them.
+type Count = (AtomicU64, AtomicU64);
 
 #[derive(Default)]
 struct Counters {
-    /// Messages and bytes of each purpose.
-    sent: [(AtomicU64, AtomicU64); Purpose::ALL.len()],
+    sent: [Count; Purpose::ALL.len()],
+    received: [Count; Purpose::ALL.len()],
     messages_dropped: AtomicU64,
 }
 
+fn count(one_more_in: &Count, size: usize) {
+    one_more_in.0.fetch_add(1, Relaxed);
+    one_more_in.1.fetch_add(size as u64, Relaxed);
+}
+
 impl Counters {
+    fn sent(&self, purpose: Purpose, size: usize) {
+        count(&self.sent[purpose as usize], size);
+    }
+
+    fn received(&self, purpose: Purpose, size: usize) {
+        count(&self.received[purpose as usize], size);
+    }
+
     fn traffic(&self, purpose: Purpose) -> Traffic {
-        let (messages, bytes) = &self.sent[purpose as usize];
+        let (sent, received) = (
+            &self.sent[purpose as usize],
+            &self.received[purpose as usize],
+        );
         Traffic {
-            messages_sent: messages.load(Relaxed),
-            bytes_sent: bytes.load(Relaxed),
-            ..Traffic::default()
+            messages_sent: sent.0.load(Relaxed),
+            bytes_sent: sent.1.load(Relaxed),
+            messages_received: received.0.load(Relaxed),
+            bytes_received: received.1.load(Relaxed),
         }
     }
 }
@@ -136,16 +159,28 @@ impl MemoryOverlay {
         event: Event,
         (purpose, bytes): (Purpose, usize),
     ) -> Result<(), OverlayError> {
-        let (messages_sent, bytes_sent) = &self.counters.sent[purpose as usize];
-        messages_sent.fetch_add(1, Relaxed);
-        bytes_sent.fetch_add(bytes as u64, Relaxed);
+        self.counters.sent(purpose, bytes);
         node.events.try_send(event).map_err(|error| {
             self.counters.messages_dropped.fetch_add(1, Relaxed);
             match error {
                 TrySendError::Full(_) => OverlayError::Busy(to),
                 TrySendError::Disconnected(_) => OverlayError::Unknown(to),
             }
-        })
+        })?;
+        node.counters.received(purpose, bytes);
+        Ok(())
+    }
+
+    /// The node of a receiver, as long as this peer has not left.
+    fn receiver<'a>(
+        &self,
+        nodes: &'a BTreeMap<PeerId, Node>,
+        to: PeerId,
+    ) -> Result<&'a Node, OverlayError> {
+        if !nodes.contains_key(&self.id) {
+            return Err(OverlayError::Left);
+        }
+        nodes.get(&to).ok_or(OverlayError::Unknown(to))
     }
 
     fn message(&self, bytes: &Arc<[u8]>) -> Event {
@@ -203,7 +238,7 @@ impl Overlay for MemoryOverlay {
 
     fn send(&self, to: PeerId, purpose: Purpose, bytes: Arc<[u8]>) -> Result<(), OverlayError> {
         let nodes = self.network.nodes();
-        let node = nodes.get(&to).ok_or(OverlayError::Unknown(to))?;
+        let node = self.receiver(&nodes, to)?;
         self.deliver(to, node, self.message(&bytes), (purpose, bytes.len()))
     }
 
@@ -215,8 +250,18 @@ impl Overlay for MemoryOverlay {
         deadline: Duration,
     ) -> Result<Reply, OverlayError> {
         let nodes = self.network.nodes();
-        let node = nodes.get(&to).ok_or(OverlayError::Unknown(to))?;
-        let (replier, reply) = reply_channel(deadline);
+        let node = self.receiver(&nodes, to)?;
+        let (asker, reply) = reply_channel(deadline);
+        let (mine, theirs) = (self.counters.clone(), node.counters.clone());
+        let replier = Replier::new(move |outcome| match outcome {
+            Outcome::Answer(bytes) => {
+                theirs.sent(purpose, bytes.len());
+                mine.received(purpose, bytes.len());
+                asker.answer(bytes);
+            }
+            // Nobody is blamed inside one process.
+            Outcome::NoAnswer | Outcome::Rejected => {}
+        });
         let size = bytes.len();
         let event = Event::Request {
             from: self.id,
@@ -240,6 +285,8 @@ impl Overlay for MemoryOverlay {
         Statistics {
             messages_sent: all.iter().map(|traffic| traffic.messages_sent).sum(),
             bytes_sent: all.iter().map(|traffic| traffic.bytes_sent).sum(),
+            messages_received: all.iter().map(|traffic| traffic.messages_received).sum(),
+            bytes_received: all.iter().map(|traffic| traffic.bytes_received).sum(),
             messages_dropped: self.counters.messages_dropped.load(Relaxed),
             urls,
             content,
@@ -264,6 +311,7 @@ impl Overlay for MemoryOverlay {
         let node = Node {
             member,
             events: self.sender.clone(),
+            counters: self.counters.clone(),
         };
         let mut nodes = self.network.nodes();
         nodes.insert(self.id, node);
@@ -312,6 +360,8 @@ mod tests {
             b.hand_on(0, None, Purpose::Urls, Arc::new([])),
             Err(OverlayError::Left)
         );
+        assert!(b.rejoin());
+        assert_eq!(b.send(A, Purpose::Urls, Arc::new([])), Ok(()));
     }
 
     #[test]

@@ -24,4 +24,10 @@ pub trait Meter: Send + Sync + fmt::Debug {
 
     /// Bytes that were granted and not moved.
     fn put_back(&self, direction: Direction, unused: usize);
+
+    /// Bytes that may be moved in a second, as things are now; `None` for any number, 0 if
+    /// nothing goes through.
+    fn limit(&self, _direction: Direction) -> Option<u64> {
+        None
+    }
 }

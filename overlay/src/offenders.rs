@@ -36,6 +36,8 @@ pub enum Offence {
     Torn,
     /// It spoke before it was admitted.
     OutOfTurn,
+    /// It kept others waiting.
+    Slow,
     /// The crawler rejected what it wrote.
     Rejected,
 }
@@ -49,6 +51,8 @@ impl Offence {
             Self::Frame => SERIOUS,
             Self::Rejected | Self::Envelope(Fault::Ahead) => 20,
             Self::Envelope(Fault::Replayed) => 5,
+            // A bad line breaks many frames at once.
+            Self::Slow => 7,
             // Much may be under way when two peers differ about whether they have a link.
             Self::OutOfTurn | Self::Torn | Self::Envelope(Fault::Expired) => 1,
         }

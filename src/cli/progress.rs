@@ -13,6 +13,8 @@ pub const PERIOD: Duration = Duration::from_millis(250);
 pub struct Progress {
     bar: ProgressBar,
     last_pages: u64,
+    /// What else is said at the end of the line.
+    also: String,
 }
 
 impl Progress {
@@ -31,7 +33,16 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
-        Self { bar, last_pages: 0 }
+        Self {
+            bar,
+            last_pages: 0,
+            also: String::new(),
+        }
+    }
+
+    /// Says something else at the end of the line, from the next move on.
+    pub fn also(&mut self, text: String) {
+        self.also = text;
     }
 
     /// Moves the line. To be called once in a [`PERIOD`].
@@ -41,9 +52,10 @@ impl Progress {
         let rate = new as f64 / PERIOD.as_secs_f64();
         self.bar.set_position(report.pages);
         self.bar.set_message(format!(
-            "{rate:.0} pages/s · {waiting} waiting · {} duplicate · {} errors",
+            "{rate:.0} pages/s · {waiting} waiting · {} duplicate · {} errors{}",
             report.content.duplicate,
             report.errors_in_all(),
+            self.also,
         ));
     }
 

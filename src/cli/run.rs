@@ -95,18 +95,21 @@ impl Run {
         let mut told = String::new();
         while stop.recv_timeout(PERIOD).is_err() {
             let snapshot = engine.snapshot();
+            let statistics = network.statistics();
             if is_terminal {
+                progress.also(refused(&statistics, " · "));
                 progress.show(&snapshot.report, snapshot.queued_urls);
             } else if logged.elapsed() >= LOG_PERIOD {
                 logged = Instant::now();
                 tracing::info!(
-                    "{} pages, {} URLs waiting, {} errors",
+                    "{} pages, {} URLs waiting, {} errors{}",
                     snapshot.report.pages,
                     snapshot.queued_urls,
-                    snapshot.report.errors_in_all()
+                    snapshot.report.errors_in_all(),
+                    refused(&statistics, ", ")
                 );
             }
-            let now = standing(&network.statistics());
+            let now = standing(&statistics);
             if !is_terminal && now != told {
                 tracing::info!("{now}");
                 told = now;
@@ -143,6 +146,14 @@ fn standing(network: &Statistics) -> String {
         network.relays,
         network.circuits_carried
     )
+}
+
+/// How many addresses of peers were refused, after a separator; nothing if there were none.
+fn refused(network: &Statistics, separator: &str) -> String {
+    match network.addresses_refused {
+        0 => String::new(),
+        number => format!("{separator}{number} addresses of peers refused"),
+    }
 }
 
 /// The overlay of the settings; alone if it cannot start, which is no reason not to crawl.

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use peercrawl_overlay::{Contact, Member, PeerId, Role};
+use peercrawl_overlay::{Contact, Member, PeerId, Role, Statistics, Traffic};
 use peercrawl_ui::command::{PeerColumn, TableRequest};
 use peercrawl_ui::model::{self, Network, Node, OverlayKind, PeerRow, View};
 
@@ -41,6 +41,7 @@ pub fn network(
         role: role(member.role),
         me: member.id == me,
     });
+    let statistics = engine.overlay().statistics();
     let ids: Vec<PeerId> = drawn.iter().map(|member| member.id).collect();
     Network {
         overlay,
@@ -50,6 +51,23 @@ pub fn network(
         looks_on_local_network: looks_nearby,
         links: links(&ids, me, &engine.overlay().contacts()),
         nodes: nodes.collect(),
+        traffic: traffic(&statistics),
+        addresses_refused: statistics.addresses_refused,
+    }
+}
+
+/// What has gone over the overlay, by its purpose.
+fn traffic(statistics: &Statistics) -> model::Traffic {
+    let moved = |traffic: &Traffic| model::Moved {
+        download_bytes: traffic.bytes_received,
+        upload_bytes: traffic.bytes_sent,
+    };
+    model::Traffic {
+        membership: moved(&statistics.membership),
+        urls: moved(&statistics.urls),
+        content: moved(&statistics.content),
+        handover: moved(&statistics.handover),
+        carried: moved(&statistics.carried),
     }
 }
 
@@ -186,6 +204,35 @@ mod tests {
         let contacts = [contact(1, soon), contact(2, None), contact(9, soon)];
         assert_eq!(links(&nodes, nodes[2], &contacts), [(2, 0)]);
         assert_eq!(links(&nodes, PeerId::repeat(8), &contacts), []);
+    }
+
+    #[test]
+    fn each_kind_of_traffic_has_a_place_of_its_own() {
+        let of = |number| Traffic {
+            bytes_received: number,
+            bytes_sent: number + 100,
+            ..Traffic::default()
+        };
+        let shown = traffic(&Statistics {
+            membership: of(1),
+            urls: of(2),
+            content: of(3),
+            handover: of(4),
+            carried: of(5),
+            ..Statistics::default()
+        });
+        let kinds = [
+            shown.membership,
+            shown.urls,
+            shown.content,
+            shown.handover,
+            shown.carried,
+        ];
+        assert_eq!(kinds.map(|moved| moved.download_bytes), [1, 2, 3, 4, 5]);
+        assert_eq!(
+            kinds.map(|moved| moved.upload_bytes),
+            [101, 102, 103, 104, 105]
+        );
     }
 
     #[test]

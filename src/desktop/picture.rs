@@ -11,7 +11,7 @@ use peercrawl_ui::Model;
 use peercrawl_ui::command::{HostColumn, LOG_ROWS, Screen, TableRequest, ViewRequest};
 use peercrawl_ui::model::{
     self, ArchiveFile, Fetching, Graphs, HostRow, LogRow, Network, Outcome, PeerRow, Rates,
-    ResultRow, RunState, Sample, View,
+    Refused, ResultRow, RunState, Sample, View,
 };
 
 use super::crew::Crew;
@@ -23,7 +23,7 @@ use crate::conditions::local_time::utc_offset_minutes;
 use crate::counters::ErrorKind;
 use crate::engine::Engine;
 use crate::engine::tables::{DelayWhy, SiteColumn, SiteQuery, SiteRow};
-use crate::report::resident_bytes;
+use crate::report::{UrlReport, resident_bytes};
 
 /// Rates are taken over so long.
 const RATE_SPAN: Duration = Duration::from_millis(1_000);
@@ -41,6 +41,7 @@ pub struct Picture {
     /// When they were last asked for.
     pub archive_asked: Option<Instant>,
     rates: Rates,
+    refused: Refused,
     /// What was counted lately, the oldest first.
     counts: VecDeque<(Instant, Count)>,
     last_page: Instant,
@@ -64,6 +65,7 @@ impl Default for Picture {
             archive_files: Vec::new(),
             archive_asked: None,
             rates: Rates::default(),
+            refused: Refused::default(),
             counts: VecDeque::new(),
             last_page: Instant::now(),
             fetching: Arc::default(),
@@ -116,6 +118,9 @@ impl Picture {
             self.rates = Rates::default();
             return;
         };
+        self.refused = engines.iter().fold(Refused::default(), |sum, engine| {
+            sum_refused(sum, &engine.snapshot().report.urls)
+        });
         if self
             .counts
             .back()
@@ -275,6 +280,7 @@ impl Desk {
             state,
             warnings: self.warnings().to_vec(),
             rates: picture.rates,
+            refused: picture.refused,
             graphs: picture.graphs.clone(),
             totals: self.sums().totals(),
             quota: self.quota(),
@@ -327,6 +333,17 @@ impl Desk {
             renews_ms: quota.renews_ms,
             reached_ms: quota.reached_ms,
         }
+    }
+}
+
+/// What another engine has refused, added up.
+fn sum_refused(sum: Refused, urls: &UrlReport) -> Refused {
+    Refused {
+        robots: sum.robots + urls.blocked_robots,
+        private_addresses: sum.private_addresses + urls.blocked_address,
+        blocked_sites: sum.blocked_sites + urls.blocked_list,
+        traps: sum.traps + urls.trap.values().sum::<u64>(),
+        unusual_ports: sum.unusual_ports + urls.blocked_port,
     }
 }
 
@@ -427,6 +444,28 @@ fn with_reason(what: &str, kind: Option<ErrorKind>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_several_engines_refuse_is_added_up() {
+        let urls = UrlReport {
+            blocked_robots: 1,
+            blocked_address: 2,
+            blocked_list: 3,
+            blocked_port: 4,
+            trap: [("too_long", 5), ("too_deep", 6)].into(),
+            ..UrlReport::default()
+        };
+        let one = sum_refused(Refused::default(), &urls);
+        let both = sum_refused(one, &urls);
+        let expected = Refused {
+            robots: 2,
+            private_addresses: 4,
+            blocked_sites: 6,
+            traps: 22,
+            unusual_ports: 8,
+        };
+        assert_eq!(both, expected);
+    }
 
     #[test]
     fn what_became_of_a_host_comes_with_the_reason() {

@@ -210,8 +210,14 @@ impl Intake {
                 self.arrivals.welcomed_by(from, offer);
                 Message::Taken(true)
             }
-            Ok(_) => return tracing::debug!("from {from}: a request that is none"),
-            Err(error) => return tracing::debug!("from {from}: {error}"),
+            Ok(_) => {
+                tracing::debug!("from {from}: a request that is none");
+                return replier.reject();
+            }
+            Err(error) => {
+                tracing::debug!("from {from}: {error}");
+                return replier.reject();
+            }
         };
         match answer.encode() {
             Ok(bytes) if is_promise => self.ledger.once_on_disk(move || replier.answer(bytes)),

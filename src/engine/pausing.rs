@@ -392,6 +392,8 @@ impl Pausing {
         // Before anybody knows: what becomes ours may still be fetched from by others.
         let offer = self.arrivals.offer(capacity);
         let part = members::announcement(&self.distribution, offer);
+        // Who rests owns nothing, and does nothing for others either.
+        self.overlay.serve_others(capacity > 0);
         self.overlay.announce(part);
     }
 

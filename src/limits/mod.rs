@@ -256,6 +256,10 @@ impl Meter for Limits {
     fn put_back(&self, direction: Direction, unused: usize) {
         self.pipe(direction).put_back(unused);
     }
+
+    fn limit(&self, direction: Direction) -> Option<u64> {
+        self.pipe(direction).allowance()
+    }
 }
 
 fn bytes_per_sec(kib: u32) -> u64 {
@@ -310,6 +314,22 @@ mod tests {
         limits.set_slow_mode(false);
         assert_eq!(limits.up.limit(), 0);
         assert_eq!(limits.values().slow_upload_kib, 16);
+    }
+
+    #[test]
+    fn the_overlay_knows_what_it_may_move_now() {
+        let limits = Limits::new(&config::Limits::default());
+        let may_move = |direction| Meter::limit(&*limits, direction);
+        assert_eq!(may_move(Direction::Up), None);
+        limits.set_upload_kib(3);
+        assert_eq!(may_move(Direction::Up), Some(3 << 10));
+        assert_eq!(may_move(Direction::Down), None);
+        limits.set_shut(true);
+        assert_eq!(may_move(Direction::Up), Some(0));
+        assert_eq!(may_move(Direction::Down), Some(0));
+        limits.set_shut(false);
+        limits.set_upload_kib(0);
+        assert_eq!(may_move(Direction::Up), None);
     }
 
     #[test]

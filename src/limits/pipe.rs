@@ -103,6 +103,19 @@ impl Pipe {
         self.line.lock().bytes_per_sec
     }
 
+    /// What may go through in a second, as things are now; `None` for any number of bytes.
+    pub fn allowance(&self) -> Option<u64> {
+        if self.is_free() {
+            return None;
+        }
+        let line = self.line.lock();
+        match line.bytes_per_sec {
+            _ if line.is_shut => Some(0),
+            0 => None,
+            limit => Some(limit),
+        }
+    }
+
     /// What has gone through so far.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)

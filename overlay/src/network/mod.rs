@@ -9,15 +9,16 @@
 //! - `transport`: the libp2p parts; `metered`: their sockets, counted and held back;
 //!   `screening`: what strangers may make them dial
 //! - `contacts`: what is known of each peer from its connections
-//! - `frame`: what two linked peers say to each other
+//! - `frame`: what two linked peers say to each other; `turns`: who may say much
 //! - `node`: the task, with a file for each thing that it does: links, leases and
 //!   suspicions, packets that are routed, gossip that is broadcast
 //! - `shared`: counters, and views for the handle
-//! - `event_queue`, `traffic_limit`: how much may wait above, and be sent
+//! - `event_queue`: how much may wait above; `alone`: when to say that nobody answers
 //!
 //! How both overlays differ is in [`crate::topology`] (who has links to whom),
 //! [`crate::election`] (who is a supernode) and in the way of what is handed on.
 
+mod alone;
 mod contacts;
 mod event_queue;
 mod frame;
@@ -26,8 +27,8 @@ mod node;
 mod options;
 mod screening;
 mod shared;
-mod traffic_limit;
 mod transport;
+mod turns;
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -242,6 +243,11 @@ impl Overlay for NetworkOverlay {
 
     fn statistics(&self) -> Statistics {
         self.shared.counters.statistics()
+    }
+
+    fn serve_others(&self, does: bool) {
+        // The task looks at each tick.
+        self.shared.is_resting.store(!does, Relaxed);
     }
 
     fn contacts(&self) -> Vec<Contact> {

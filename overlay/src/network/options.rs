@@ -64,9 +64,6 @@ pub struct Limits {
     pub events: usize,
     /// Messages to one peer that may be under way.
     pub under_way: u32,
-    /// Bytes of messages that may be sent each second; `None` for no bound. What keeps
-    /// the network together is counted but never held back.
-    pub upload_bytes_per_sec: Option<u64>,
 }
 
 impl Default for Limits {
@@ -76,7 +73,6 @@ impl Default for Limits {
             message_bytes: 1 << 20,
             events: 1_024,
             under_way: 64,
-            upload_bytes_per_sec: None,
         }
     }
 }

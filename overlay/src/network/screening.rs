@@ -7,10 +7,12 @@
 //! configured.
 //!
 //! [`Screened`] keeps a part from hearing of what is not for it, such as the addresses at
-//! which others see this peer: a stranger may say anything there, too.
+//! which others see this peer: a stranger may say anything there, too. It can also tell
+//! somebody else first whose connection the part is about to hear of.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use libp2p::core::transport::PortUse;
@@ -22,6 +24,7 @@ use libp2p::swarm::{
 };
 use libp2p::{Multiaddr, PeerId};
 
+use super::shared::Counters;
 use crate::addresses;
 
 /// A dial that a stranger has caused leads where it must not.
@@ -34,14 +37,17 @@ pub struct DialGuard {
     allow_private: bool,
     /// The dial that the node is about to make.
     own: Option<ConnectionId>,
+    /// Where refusals are counted.
+    counters: Arc<Counters>,
 }
 
 impl DialGuard {
     /// A guard that lets private addresses pass or not.
-    pub fn new(allow_private: bool) -> Self {
+    pub fn new(allow_private: bool, counters: Arc<Counters>) -> Self {
         Self {
             allow_private,
             own: None,
+            counters,
         }
     }
 
@@ -67,7 +73,10 @@ impl NetworkBehaviour for DialGuard {
         }
         let may_dial = |address: &&Multiaddr| addresses::may_dial(address, self.allow_private);
         match addresses.iter().find(|address| !may_dial(address)) {
-            Some(address) => Err(ConnectionDenied::new(Refused(address.clone()))),
+            Some(address) => {
+                self.counters.refused_addresses(1);
+                Err(ConnectionDenied::new(Refused(address.clone())))
+            }
             None => Ok(Vec::new()),
         }
     }
@@ -115,20 +124,39 @@ pub struct Screened<B> {
     may_hear: Box<dyn Fn(&FromSwarm<'_>) -> bool + Send>,
     /// The dials that the part has begun, if it is to take no other for one of them.
     dials: Option<HashSet<ConnectionId>>,
+    /// Told whose connection the part is about to hear of.
+    herald: Option<Box<dyn Fn(PeerId) + Send>>,
 }
 
 impl<B> Screened<B> {
+    /// A part that hears of everything, but of each connection only after `herald` was told
+    /// whose it is.
+    pub fn heralded(inner: B, herald: impl Fn(PeerId) + Send + 'static) -> Self {
+        Self {
+            inner,
+            may_hear: Box::new(|_| true),
+            dials: None,
+            herald: Some(Box::new(herald)),
+        }
+    }
+
+    fn announce(&self, peer: PeerId) {
+        if let Some(herald) = &self.herald {
+            herald(peer);
+        }
+    }
+
     /// A part that hears of some of the addresses at which others see this peer.
     pub fn of_seen(inner: B, may_hear: impl Fn(&Multiaddr) -> bool + Send + 'static) -> Self {
         let may_hear = Box::new(move |event: &FromSwarm<'_>| match event {
             FromSwarm::NewExternalAddrCandidate(candidate) => may_hear(candidate.addr),
             _ => true,
         });
-        let dials = None;
         Self {
             inner,
             may_hear,
-            dials,
+            dials: None,
+            herald: None,
         }
     }
 
@@ -146,11 +174,11 @@ impl<B> Screened<B> {
             FromSwarm::ConnectionClosed(old) => !old.endpoint.is_relayed(),
             _ => true,
         });
-        let dials = None;
         Self {
             inner,
             may_hear,
-            dials,
+            dials: None,
+            herald: None,
         }
     }
 
@@ -186,6 +214,7 @@ impl<B: NetworkBehaviour> NetworkBehaviour for Screened<B> {
         local: &Multiaddr,
         remote: &Multiaddr,
     ) -> Result<THandler<Self>, ConnectionDenied> {
+        self.announce(peer);
         self.inner
             .handle_established_inbound_connection(connection, peer, local, remote)
     }
@@ -209,6 +238,7 @@ impl<B: NetworkBehaviour> NetworkBehaviour for Screened<B> {
         role: Endpoint,
         port: PortUse,
     ) -> Result<THandler<Self>, ConnectionDenied> {
+        self.announce(peer);
         self.inner
             .handle_established_outbound_connection(connection, peer, address, role, port)
     }
@@ -286,7 +316,8 @@ mod tests {
 
     #[test]
     fn what_others_cause_is_dialled_only_if_it_is_public() {
-        let mut guard = DialGuard::new(false);
+        let counters = Arc::new(Counters::default());
+        let mut guard = DialGuard::new(false, counters.clone());
         let (public, private) = ("/ip4/8.8.8.8/tcp/1", "/ip4/192.168.1.1/tcp/80");
         assert!(ask(&mut guard, 1, &[public]));
         assert!(!ask(&mut guard, 2, &[private]));
@@ -295,6 +326,7 @@ mod tests {
         guard.trust(ConnectionId::new_unchecked(5));
         assert!(ask(&mut guard, 5, &[private]), "its user may");
         assert!(!ask(&mut guard, 5, &[private]), "once");
-        assert!(ask(&mut DialGuard::new(true), 6, &[private]));
+        assert_eq!(counters.statistics().addresses_refused, 4);
+        assert!(ask(&mut DialGuard::new(true, counters), 6, &[private]));
     }
 }

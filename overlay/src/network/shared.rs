@@ -86,6 +86,7 @@ pub struct Counters {
     pub contacts: Contacts,
     uses: [Count; 5],
     dropped: AtomicU64,
+    addresses_refused: AtomicU64,
     socket_sent: AtomicU64,
     socket_received: AtomicU64,
     standing: Mutex<Standing>,
@@ -109,6 +110,11 @@ impl Counters {
     /// A message was lost here.
     pub fn dropped(&self, messages: usize) {
         self.dropped.fetch_add(messages as u64, Relaxed);
+    }
+
+    /// Addresses that others named are not dialled.
+    pub fn refused_addresses(&self, addresses: usize) {
+        self.addresses_refused.fetch_add(addresses as u64, Relaxed);
     }
 
     /// Bytes went out over a socket.
@@ -138,6 +144,7 @@ impl Counters {
             messages_received: sum(|traffic| traffic.messages_received),
             bytes_received: sum(|traffic| traffic.bytes_received),
             messages_dropped: self.dropped.load(Relaxed),
+            addresses_refused: self.addresses_refused.load(Relaxed),
             membership: traffic(Use::Membership),
             urls: traffic(Use::Urls),
             content: traffic(Use::Content),
@@ -165,6 +172,8 @@ pub struct Shared {
     pub is_joining: AtomicBool,
     /// Set to end the task as a crash would.
     pub is_aborted: AtomicBool,
+    /// Set by the handle while this peer does nothing for others.
+    pub is_resting: AtomicBool,
     members: Mutex<Arc<[Member]>>,
     facts: Mutex<Arc<[u8]>>,
     listening: Mutex<Vec<String>>,
@@ -186,6 +195,7 @@ impl Shared {
             has_left: AtomicBool::new(false),
             is_joining: AtomicBool::new(false),
             is_aborted: AtomicBool::new(false),
+            is_resting: AtomicBool::new(false),
             members: Mutex::new(Arc::new([])),
             facts: Mutex::new(Arc::new([])),
             listening: Mutex::default(),

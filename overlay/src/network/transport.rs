@@ -22,6 +22,7 @@ use super::metered::{Gauge, Metered, MeteredStreams};
 use super::options::Options;
 use super::screening::{DialGuard, Screened};
 use super::shared::Counters;
+use super::turns::Turns;
 use crate::addresses;
 use crate::envelope::OVERHEAD_BYTES;
 use crate::topology::Kind;
@@ -66,7 +67,7 @@ pub struct Behaviour {
     /// Broadcasts.
     pub mesh: Mesh,
     /// Everything between two peers.
-    pub frames: request_response::Behaviour<FrameCodec>,
+    pub frames: Screened<request_response::Behaviour<FrameCodec>>,
     /// Tells peers how the others see them.
     pub identify: identify::Behaviour,
     /// Notices dead connections.
@@ -92,13 +93,21 @@ pub fn swarm(
     options: &Options,
     topic: &IdentTopic,
     counters: &Arc<Counters>,
+    turns: &Arc<Turns>,
 ) -> io::Result<Swarm<Behaviour>> {
     let gauge = Gauge::of_sockets(counters.clone(), options.meter.clone());
     let me = keypair.public().to_peer_id();
     let (through_relays, relay_client) = relay::client::new(me);
     let transport = transport(keypair, &gauge, options.meter.is_some(), through_relays)?;
     let transport = contacts::counted(transport, counters.clone());
-    let behaviour = behaviour(kind, keypair, options, topic, relay_client)?;
+    let behaviour = behaviour(
+        kind,
+        keypair,
+        options,
+        topic,
+        (counters, turns),
+        relay_client,
+    )?;
     let config = swarm::Config::with_tokio_executor()
         .with_idle_connection_timeout(IDLE)
         .with_max_negotiating_inbound_streams(STREAMS);
@@ -161,6 +170,7 @@ fn behaviour(
     keypair: &Keypair,
     options: &Options,
     topic: &IdentTopic,
+    (counters, turns): (&Arc<Counters>, &Arc<Turns>),
     relay_client: relay::client::Behaviour,
 ) -> io::Result<Behaviour> {
     let me = keypair.public().to_peer_id();
@@ -193,14 +203,16 @@ fn behaviour(
     };
     Ok(Behaviour {
         blocked: allow_block_list::Behaviour::default(),
-        guard: DialGuard::new(options.allow_private),
+        guard: DialGuard::new(options.allow_private, counters.clone()),
         limits: connection_limits::Behaviour::new(connection_limits),
         mesh: mesh(limits.message_bytes, topic)?,
-        frames: request_response::Behaviour::with_codec(
-            FrameCodec::new(limits.message_bytes),
-            iter::once((PROTOCOL, request_response::ProtocolSupport::Full)),
-            frames,
-        ),
+        frames: {
+            let codec = FrameCodec::new(limits.message_bytes, turns.clone());
+            let protocol = iter::once((PROTOCOL, request_response::ProtocolSupport::Full));
+            let frames = request_response::Behaviour::with_codec(codec, protocol, frames);
+            let turns = turns.clone();
+            Screened::heralded(frames, move |peer| turns.expect(peer))
+        },
         identify: identify::Behaviour::new(agent),
         ping: ping::Behaviour::new(ping),
         mdns: mdns.into(),

@@ -23,11 +23,39 @@ for_every_overlay![
     what_is_sent_reaches_its_receiver_alone,
     a_request_brings_its_answer_back,
     a_request_without_an_answer_ends_at_its_deadline,
+    a_request_that_is_rejected_ends_at_once,
     a_peer_that_leaves_is_missed_and_sends_no_more,
     a_peer_that_dies_is_missed,
     a_full_receiver_makes_drops_that_are_counted,
     a_stranger_gets_nothing,
+    both_ends_count_by_purpose,
 ];
+
+fn both_ends_count_by_purpose(net: Net) {
+    let fleet = net.fleet(3);
+    let (from, to) = (&fleet.peers[1].overlay, &fleet.peers[2].overlay);
+    let before = to.statistics();
+    from.send(to.me(), Purpose::Handover, vec![1; 5_000].into())
+        .unwrap();
+    fleet.gets(2, 1, &[1; 5_000]);
+    let (sent, received) = (from.statistics(), to.statistics());
+    assert!(sent.handover.bytes_sent >= 5_000, "{sent:?}");
+    assert!(received.handover.bytes_received >= 5_000, "{received:?}");
+    assert_eq!(received.handover.messages_received, 1);
+    assert_eq!(received.urls, before.urls);
+    assert!(received.bytes_received >= before.bytes_received + 5_000);
+    let reply = from.request(to.me(), Purpose::Content, Arc::new([1]), DEADLINE);
+    let events = to.events();
+    while let Ok(event) = events.recv_timeout(DEADLINE) {
+        if let Event::Request { replier, .. } = event {
+            replier.answer(vec![2; 300]);
+            break;
+        }
+    }
+    assert_eq!(reply.unwrap().wait(), Some(vec![2; 300]));
+    assert!(from.statistics().content.bytes_received >= 300);
+    assert!(to.statistics().content.bytes_sent >= 300);
+}
 
 fn all_see_the_same_members_and_their_facts(net: Net) {
     let fleet = net.fleet(6);
@@ -170,6 +198,29 @@ fn a_request_without_an_answer_ends_at_its_deadline(net: Net) {
     assert!(begun.elapsed() < DEADLINE);
 }
 
+fn a_request_that_is_rejected_ends_at_once(net: Net) {
+    let fleet = net.fleet(4);
+    let begun = Instant::now();
+    let reply = fleet.peers[2]
+        .overlay
+        .request(
+            fleet.peers[3].id(),
+            Purpose::Content,
+            Arc::new([]),
+            DEADLINE,
+        )
+        .unwrap();
+    let events = fleet.peers[3].overlay.events();
+    while let Ok(event) = events.recv_timeout(DEADLINE) {
+        if let Event::Request { replier, .. } = event {
+            replier.reject();
+            break;
+        }
+    }
+    assert_eq!(reply.wait(), None);
+    assert!(begun.elapsed() < DEADLINE / 2, "{:?}", begun.elapsed());
+}
+
 fn a_peer_that_leaves_is_missed_and_sends_no_more(net: Net) {
     let mut fleet = net.fleet(5);
     for leaver in [4, 0] {
@@ -189,6 +240,13 @@ fn a_peer_that_leaves_is_missed_and_sends_no_more(net: Net) {
         assert_eq!(nobody, Err(OverlayError::Unknown(peer.id())));
         let late = peer.overlay.hand_on(0, None, Purpose::Urls, Arc::new([]));
         assert_eq!(late, Err(OverlayError::Left));
+        let to = fleet.peers[0].id();
+        let late = peer.overlay.send(to, Purpose::Urls, Arc::new([]));
+        assert_eq!(late, Err(OverlayError::Left));
+        let request = peer
+            .overlay
+            .request(to, Purpose::Content, Arc::new([]), DEADLINE);
+        assert_eq!(request.map(drop), Err(OverlayError::Left));
     }
 }
 

@@ -2,7 +2,7 @@
 //! members, and the attacker is dropped and remembered.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{env, fs, io, process};
 
 use futures::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, StreamExt};
@@ -24,6 +24,12 @@ use crate::fleet::{DEADLINE, eventually, options};
 #[derive(Clone, Default)]
 struct Raw;
 
+/// What it says, and whether it ever comes to an end.
+struct Words {
+    bytes: Vec<u8>,
+    has_end: bool,
+}
+
 async fn read(io: &mut (impl AsyncRead + Unpin + Send)) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     io.read_to_end(&mut bytes).await?;
@@ -32,15 +38,16 @@ async fn read(io: &mut (impl AsyncRead + Unpin + Send)) -> io::Result<Vec<u8>> {
 
 impl Codec for Raw {
     type Protocol = StreamProtocol;
-    type Request = Vec<u8>;
+    type Request = Words;
     type Response = Vec<u8>;
 
     async fn read_request<T: AsyncRead + Unpin + Send>(
         &mut self,
         _: &StreamProtocol,
         io: &mut T,
-    ) -> io::Result<Vec<u8>> {
-        read(io).await
+    ) -> io::Result<Words> {
+        let has_end = true;
+        read(io).await.map(|bytes| Words { bytes, has_end })
     }
 
     async fn read_response<T: AsyncRead + Unpin + Send>(
@@ -55,9 +62,14 @@ impl Codec for Raw {
         &mut self,
         _: &StreamProtocol,
         io: &mut T,
-        bytes: Vec<u8>,
+        words: Words,
     ) -> io::Result<()> {
-        io.write_all(&bytes).await
+        io.write_all(&words.bytes).await?;
+        io.flush().await?;
+        match words.has_end {
+            true => Ok(()),
+            false => futures::future::pending().await,
+        }
     }
 
     async fn write_response<T: AsyncWrite + Unpin + Send>(
@@ -142,7 +154,7 @@ impl Attacker {
             .multiplex(yamux::Config::default())
             .boxed();
         let protocol = (StreamProtocol::new("/peercrawl/1"), ProtocolSupport::Full);
-        let config = request_response::Config::default();
+        let config = request_response::Config::default().with_request_timeout(2 * DEADLINE);
         let behaviour = request_response::Behaviour::with_codec(Raw, [protocol], config);
         let config = libp2p::swarm::Config::with_tokio_executor();
         let config = config.with_idle_connection_timeout(DEADLINE);
@@ -180,7 +192,11 @@ impl Attacker {
     /// Sends a frame and waits for the response; `None` if there is none.
     pub async fn says(&mut self, frame: Vec<u8>) -> Option<Vec<u8>> {
         let behaviour = self.swarm.behaviour_mut();
-        let id = behaviour.send_request(&self.victim, frame);
+        let words = Words {
+            bytes: frame,
+            has_end: true,
+        };
+        let id = behaviour.send_request(&self.victim, words);
         let response = async {
             loop {
                 use request_response::{Event, Message};
@@ -204,6 +220,19 @@ impl Attacker {
         };
         let response = timeout(DEADLINE, response).await.unwrap();
         response.filter(|response| !response.is_empty())
+    }
+
+    /// Begins frames that it never ends.
+    fn begins(&mut self, frames: usize) {
+        let behaviour = self.swarm.behaviour_mut();
+        for _ in 0..frames {
+            let bytes = Frame::Records(vec![vec![0; 6_000]; 2]).bytes()[..6_000].to_vec();
+            let words = Words {
+                bytes,
+                has_end: false,
+            };
+            behaviour.send_request(&self.victim, words);
+        }
     }
 
     pub fn seal(&mut self, errand: Errand, to: Option<PeerId>, body: &[u8]) -> Vec<u8> {
@@ -376,6 +405,117 @@ fn replays() {
             matches!(event, peercrawl_overlay::Event::Message { bytes, .. } if bytes[..] == *b"again")
         });
         assert_eq!(delivered.count(), 1);
+    });
+}
+
+/// What a stranger says is not remembered, or its name would fill the memory: it counts as
+/// new once its author is a member.
+#[test]
+fn the_words_of_strangers_are_forgotten() {
+    attack(async |attacker, victim| {
+        attacker.join().await;
+        let clock = Clock::start();
+        let keypair = identity::keypair([77; 32]).unwrap();
+        let mut late = Sealer::new(keypair, network_tag(), clock.now()).unwrap();
+        let author = late.author();
+        let mut seal = |errand, to, body: &[u8]| {
+            let sealed = late.seal(errand, to, body, clock.now(), 60_000);
+            sealed.unwrap().1.to_vec()
+        };
+        let packet = Frame::Packet {
+            hops: 3,
+            deadline_ms: 0,
+            envelope: seal(Errand::Send(Purpose::Urls), Some(victim.me()), b"early"),
+        };
+        attacker.says(packet.bytes()).await;
+        let lease = Lease {
+            incarnation: 1,
+            role: Role::Peer,
+            offers: false,
+            leaves: 0,
+            is_farewell: false,
+            addresses: vec![],
+            via: vec![attacker.sealer.author()],
+            facts: vec![],
+        };
+        let lease = seal(Errand::Lease, None, &lease.encode());
+        attacker.says(Frame::Records(vec![lease]).bytes()).await;
+        eventually("it is a member", || {
+            victim.members().iter().any(|member| member.id == author)
+        });
+        attacker.says(packet.bytes()).await;
+        let events = victim.events();
+        let heard = events.try_iter().filter(|event| {
+            matches!(event, peercrawl_overlay::Event::Message { bytes, .. } if bytes[..] == *b"early")
+        });
+        assert_eq!(heard.count(), 1);
+        for _ in 0..2 {
+            assert_eq!(attacker.says(vec![0xff; 1_000]).await, None);
+        }
+    });
+}
+
+/// One that began thirty-two frames stopped the large frames of everybody for a minute.
+#[test]
+fn frames_that_never_end() {
+    attack(async |attacker, victim| {
+        attacker.join().await;
+        attacker.begins(60);
+        let id = attacker.sealer.author();
+        let friend = start(Kind::Flat, options(3, &victim.listening())).unwrap();
+        eventually("one more friend", || friend.members().len() >= 3);
+        let large: Arc<[u8]> = vec![1; 100_000].into();
+        let mut has_arrived = false;
+        let until = Instant::now() + DEADLINE;
+        while !victim.offenders().contains(&id) {
+            assert!(Instant::now() < until, "it goes unpunished");
+            let waiting = timeout(Duration::from_millis(20), attacker.swarm.select_next_some());
+            let _whatever = waiting.await;
+            if !has_arrived {
+                let _busy = friend.send(victim.me(), Purpose::Urls, large.clone());
+            }
+            let events = victim.events();
+            has_arrived |= events.try_iter().any(|event| {
+                matches!(event, peercrawl_overlay::Event::Message { from, .. }
+                    if from == friend.me())
+            });
+        }
+        assert!(has_arrived, "the friend had to wait until it was gone");
+    });
+}
+
+/// What the crawler calls nonsense is blamed on its author, be it a message or a question.
+#[test]
+fn questions_that_are_nonsense() {
+    attack(async |attacker, victim| {
+        attacker.join().await;
+        let id = attacker.sealer.author();
+        for count in 1.. {
+            let envelope = attacker.seal(Errand::Ask(Purpose::Urls), Some(victim.me()), b"???");
+            let packet = Frame::Packet {
+                hops: 3,
+                deadline_ms: 10_000,
+                envelope,
+            };
+            let events = victim.events();
+            let crawler = tokio::task::spawn_blocking(move || {
+                let next = || events.recv_timeout(DEADLINE).unwrap();
+                std::iter::repeat_with(next).find_map(|event| match event {
+                    peercrawl_overlay::Event::Request { from, replier, .. } => {
+                        replier.reject();
+                        Some(from)
+                    }
+                    _ => None,
+                })
+            });
+            let (_, from) = tokio::join!(attacker.says(packet.bytes()), crawler);
+            assert_eq!(from.unwrap(), Some(id));
+            if victim.offenders().contains(&id) {
+                assert!(count > 1, "once is no crime");
+                break;
+            }
+            assert!(count < 10, "it should be an offender by now");
+        }
     });
 }
 

@@ -13,3 +13,4 @@ mod impostors;
 mod metering;
 mod network;
 mod reaching;
+mod serving;

@@ -49,6 +49,13 @@ pub fn model() -> Model {
             used_bytes: 142_000_000,
             budget_bytes: 256 << 20,
         },
+        refused: Refused {
+            robots: 1_204,
+            private_addresses: 3,
+            blocked_sites: 1,
+            traps: 17,
+            unusual_ports: 2,
+        },
         fetching: Arc::new(fetching()),
         results: Arc::new(View::whole((0..200).map(result).collect())),
         hosts: Arc::new(hosts(&ViewRequest::default())),
@@ -232,6 +239,21 @@ fn network() -> Network {
         looks_on_local_network: true,
         nodes: (0..13).map(node).collect(),
         links,
+        traffic: Traffic {
+            membership: moved(2_400_000, 1_100_000),
+            urls: moved(31_000_000, 12_500_000),
+            content: moved(8_300_000, 7_900_000),
+            handover: moved(640_000, 0),
+            carried: moved(5_200_000, 5_200_000),
+        },
+        addresses_refused: 7,
+    }
+}
+
+fn moved(download_bytes: u64, upload_bytes: u64) -> Moved {
+    Moved {
+        download_bytes,
+        upload_bytes,
     }
 }
 

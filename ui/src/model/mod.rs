@@ -19,7 +19,8 @@ pub mod tables;
 use std::sync::Arc;
 
 pub use places::{
-    Archive, Crawl, Demo, FirstRun, Found, JoinOffer, LookUp, Network, Node, SeedCheck, SeedLine,
+    Archive, Crawl, Demo, FirstRun, Found, JoinOffer, LookUp, Moved, Network, Node, SeedCheck,
+    SeedLine, Traffic,
 };
 pub use settings::{
     DayHours, OnClose, OverlayKind, Scope, Setting, Settings, ThemeChoice, WEEKDAYS,
@@ -55,6 +56,8 @@ pub struct Model {
     pub quota: Quota,
     /// The memory that it takes.
     pub memory: Memory,
+    /// What was not fetched on purpose, in this crawl.
+    pub refused: Refused,
     /// What is being fetched at this moment.
     pub fetching: Arc<Vec<Fetching>>,
     /// What was fetched last, newest first.
@@ -240,6 +243,21 @@ pub struct Total {
     pub download_bytes: u64,
     /// Sent.
     pub upload_bytes: u64,
+}
+
+/// URLs that were not fetched on purpose.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Refused {
+    /// The site's robots.txt says no.
+    pub robots: u64,
+    /// They lead into a private network.
+    pub private_addresses: u64,
+    /// Their site is blocked.
+    pub blocked_sites: u64,
+    /// They looked like traps.
+    pub traps: u64,
+    /// At ports where web sites seldom are.
+    pub unusual_ports: u64,
 }
 
 /// Memory of the whole program.

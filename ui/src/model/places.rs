@@ -39,6 +39,34 @@ pub struct Network {
     pub nodes: Vec<Node>,
     /// Links between two of `nodes`, by their numbers.
     pub links: Vec<(usize, usize)>,
+    /// What has gone between this computer and other peers, by what it was for.
+    pub traffic: Traffic,
+    /// Addresses of peers, named by other peers, that are not called.
+    pub addresses_refused: u64,
+}
+
+/// Bytes between this computer and other peers, by what they were for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// To know who is there.
+    pub membership: Moved,
+    /// URLs for whoever takes care of them.
+    pub urls: Moved,
+    /// Whether a content was seen before.
+    pub content: Moved,
+    /// Hosts for whoever takes care of them now.
+    pub handover: Moved,
+    /// What other peers had to say to each other.
+    pub carried: Moved,
+}
+
+/// Bytes in both directions.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Received.
+    pub download_bytes: u64,
+    /// Sent.
+    pub upload_bytes: u64,
 }
 
 /// A node of the picture.

@@ -6,7 +6,7 @@ use egui_extras::{Column, TableBuilder};
 use crate::command::Command;
 use crate::format;
 use crate::frame::{Scene, shortcuts};
-use crate::model::{Outcome, ResultRow};
+use crate::model::{Outcome, Refused, ResultRow};
 use crate::parts;
 use crate::symbols;
 use crate::table::{self, Drawn};
@@ -23,6 +23,7 @@ const TABLE_WIDTH: f32 = 544.0;
 pub fn activity_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     parts::heading_ui(ui, "Activity");
     fetching_ui(ui, scene);
+    refused_ui(ui, scene.model.refused);
     filter_ui(ui, scene);
     if scene.model.results.total > 0 {
         table::wide_ui(ui, TABLE_WIDTH, |ui| results_ui(ui, scene));
@@ -68,6 +69,29 @@ fn fetching_ui(ui: &mut Ui, scene: &Scene<'_>) {
             parts::weak_ui(ui, "Nothing at this moment.");
         }
     });
+}
+
+/// What was not fetched on purpose, in one line.
+fn refused_ui(ui: &mut Ui, refused: Refused) {
+    let text = format!(
+        "Refused so far: {} by robots.txt · {} · {} · {} · {}",
+        format::count(refused.robots),
+        format::counted(
+            refused.private_addresses,
+            "private address",
+            "private addresses"
+        ),
+        format::counted(
+            refused.blocked_sites,
+            "URL of a blocked site",
+            "URLs of blocked sites"
+        ),
+        format::counted(refused.traps, "trap", "traps"),
+        format::counted(refused.unusual_ports, "unusual port", "unusual ports"),
+    );
+    let tip = "URLs that were not fetched on purpose, since this crawl began.";
+    let label = Label::new(RichText::new(text).small().weak()).wrap();
+    ui.add(label).on_hover_text(tip);
 }
 
 fn filter_ui(ui: &mut Ui, scene: &mut Scene<'_>) {

@@ -7,7 +7,7 @@ use super::ring::ring_ui;
 use crate::command::{Command, PeerColumn};
 use crate::format;
 use crate::frame::{Scene, shortcuts};
-use crate::model::{Field, OverlayKind, PeerRow, Role, RunState};
+use crate::model::{Field, OverlayKind, PeerRow, Role, RunState, Traffic};
 use crate::parts;
 use crate::symbols;
 use crate::table::{self, Drawn, sort_head_ui};
@@ -24,6 +24,8 @@ pub struct NetworkState {
 const RING_SIZE: f32 = 184.0;
 /// All columns of the table side by side.
 const TABLE_WIDTH: f32 = 660.0;
+/// One kind of traffic; a narrow window has fewer beside each other.
+const TRAFFIC_WIDTH: f32 = 150.0;
 
 const COLUMNS: [(&str, PeerColumn); 7] = [
     ("Peer", PeerColumn::Id),
@@ -49,6 +51,7 @@ pub fn network_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut NetworkState) 
             ui.vertical(|ui| beside_ring_ui(ui, scene, state));
         });
     });
+    traffic_ui(ui, scene);
     ui.horizontal(|ui| {
         let search = &mut scene.view.peers.search;
         let field = parts::search_field_ui(ui, "Search peers", search, 240.0);
@@ -162,6 +165,67 @@ fn beside_ring_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut NetworkState) 
             state.sent = Some(address.clone());
             scene.send(Command::AddPeer(address));
         }
+    });
+}
+
+/// What the traffic with other peers was for, and what they were refused.
+fn traffic_ui(ui: &mut Ui, scene: &Scene<'_>) {
+    let network = &scene.model.network;
+    let Traffic {
+        membership,
+        urls,
+        content,
+        handover,
+        carried,
+    } = network.traffic;
+    if network.traffic == Traffic::default() && network.addresses_refused == 0 {
+        return;
+    }
+    let kinds = [
+        ("Who is there", "To know who takes part", membership),
+        ("URLs", "URLs for whoever takes care of their host", urls),
+        ("Contents", "Whether a content was seen before", content),
+        (
+            "Hosts handed over",
+            "Hosts for whoever takes care of them now",
+            handover,
+        ),
+        (
+            "For other peers",
+            "What other peers had to say to each other",
+            carried,
+        ),
+    ];
+    parts::titled_card_ui(ui, "Traffic with other peers", |ui| {
+        ui.spacing_mut().item_spacing.y = 4.0;
+        parts::columns_ui(ui, kinds.len(), TRAFFIC_WIDTH, |columns| {
+            let count = columns.len();
+            for (number, (name, tip, moved)) in kinds.into_iter().enumerate() {
+                let ui = &mut columns[number % count];
+                ui.add(Label::new(name).truncate()).on_hover_text(tip);
+                let text = format!(
+                    "{} {}  {} {}",
+                    symbols::DOWNLOAD,
+                    format::bytes(moved.download_bytes),
+                    symbols::UPLOAD,
+                    format::bytes(moved.upload_bytes)
+                );
+                let exact = format!(
+                    "{} bytes received, {} bytes sent",
+                    format::count(moved.download_bytes),
+                    format::count(moved.upload_bytes)
+                );
+                parts::weak_ui(ui, text).on_hover_text(exact);
+            }
+        });
+        let refused = match network.addresses_refused {
+            0 => "Other peers have named no address that this computer would not call.".to_owned(),
+            number => format!(
+                "{} of peers not called: private, or leading nowhere.",
+                format::counted(number, "address", "addresses")
+            ),
+        };
+        parts::weak_ui(ui, refused);
     });
 }
 

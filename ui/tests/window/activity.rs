@@ -22,6 +22,16 @@ fn each_result_has_a_symbol_and_a_word() {
 }
 
 #[test]
+fn what_was_refused_is_added_up_in_one_line() {
+    let mut window = Window::at(Screen::Activity);
+    let line = "Refused so far: 1,204 by robots.txt · 3 private addresses · \
+                1 URL of a blocked site · 17 traps · 2 unusual ports";
+    window.0.get_by_label(line);
+    window.change(|model| model.refused = peercrawl_ui::model::Refused::default());
+    assert!(window.has("0 by robots.txt · 0 private addresses"));
+}
+
+#[test]
 fn blocking_a_site_takes_effect_at_once_and_can_be_undone() {
     let mut window = Window::at(Screen::Activity);
     let host = "site-3.example.org".to_owned();

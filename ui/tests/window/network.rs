@@ -23,6 +23,32 @@ fn the_picture_and_the_table_show_who_takes_part() {
 }
 
 #[test]
+fn traffic_is_shown_by_what_it_was_for_and_refused_addresses_are_counted() {
+    let mut window = Window::at(Screen::Network);
+    for text in [
+        "Who is there",
+        "URLs",
+        "Contents",
+        "Hosts handed over",
+        "For other peers",
+    ] {
+        window.0.get_by_label(text);
+    }
+    for text in ["31 MB", "13 MB", "640 kB", "0 bytes"] {
+        assert!(window.has(text), "{text}");
+    }
+    assert!(window.has("7 addresses of peers not called"));
+    window.change(|model| {
+        let network = Arc::make_mut(&mut model.network);
+        network.addresses_refused = 1;
+        network.traffic.urls.download_bytes = 99_000_000;
+    });
+    assert!(window.has("1 address of peers not called") && window.has("99 MB"));
+    window.change(|model| Arc::make_mut(&mut model.network).addresses_refused = 0);
+    assert!(!window.has("of peers not called") && window.has("99 MB"));
+}
+
+#[test]
 fn peers_are_sorted_and_searched() {
     let mut window = Window::at(Screen::Network);
     for (name, column) in [

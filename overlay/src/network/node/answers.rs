@@ -1,5 +1,7 @@
 //! Where packets arrive, and how a question gets its answer.
 
+use std::mem;
+
 use libp2p::request_response::ResponseChannel;
 use tokio::sync::mpsc;
 
@@ -7,7 +9,8 @@ use super::super::frame::Response;
 use super::packets::{MESSAGE_LIFE_MS, Origin, Packet};
 use super::{Control, Node};
 use crate::envelope::{Envelope, Errand};
-use crate::{Event, PeerId, Purpose, Replier};
+use crate::offenders::Offence;
+use crate::{Event, Outcome, PeerId, Purpose, Replier};
 
 /// Questions of others that may wait for the crawler.
 const MOST_QUESTIONS: usize = 1_024;
@@ -25,21 +28,22 @@ pub struct Question {
 /// that there is no answer: it should not wait in vain.
 struct Ticket {
     id: u64,
-    answer: Option<Vec<u8>>,
+    outcome: Outcome,
     controls: mpsc::WeakSender<Control>,
 }
 
 impl Ticket {
-    fn answer(mut self, bytes: Vec<u8>) {
-        self.answer = Some(bytes);
+    fn settle(mut self, outcome: Outcome) {
+        self.outcome = outcome;
     }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
         if let Some(controls) = self.controls.upgrade() {
+            let outcome = mem::replace(&mut self.outcome, Outcome::NoAnswer);
             // An answer that finds no room comes too late anyway.
-            let _full = controls.try_send(Control::Answer(self.id, self.answer.take()));
+            let _full = controls.try_send(Control::Answer(self.id, outcome));
         }
     }
 }
@@ -73,10 +77,10 @@ impl Node {
                 self.questions.insert(id, question);
                 let ticket = Ticket {
                     id,
-                    answer: None,
+                    outcome: Outcome::NoAnswer,
                     controls: self.controls.clone(),
                 };
-                Some(Replier::new(move |bytes| ticket.answer(bytes)))
+                Some(Replier::new(move |outcome| ticket.settle(outcome)))
             }
             Origin::Theirs(_) | Origin::Nobody => None,
         };
@@ -94,18 +98,23 @@ impl Node {
     }
 
     /// The crawler is done with a question.
-    pub(super) fn on_answer(&mut self, id: u64, bytes: Option<&[u8]>) {
+    pub(super) fn on_answer(&mut self, id: u64, outcome: Outcome) {
         let Some(question) = self.questions.remove(&id) else {
             return;
         };
-        let Some(bytes) = bytes else {
-            return self.respond(question.channel, Response::Busy);
+        let bytes = match outcome {
+            Outcome::Answer(bytes) => bytes,
+            Outcome::NoAnswer => return self.respond(question.channel, Response::Busy),
+            Outcome::Rejected => {
+                self.respond(question.channel, Response::Busy);
+                return self.blame(question.asker, Offence::Rejected);
+            }
         };
         if bytes.len() + 8 > self.options.limits.message_bytes {
             tracing::error!("an answer of {} bytes is too large", bytes.len());
             return;
         }
-        let body = [&question.sequence.to_be_bytes(), bytes].concat();
+        let body = [&question.sequence.to_be_bytes()[..], &bytes].concat();
         let (now, to) = (self.now(), Some(question.asker));
         let sealed = self.sealer.seal(
             Errand::Answer(question.purpose),

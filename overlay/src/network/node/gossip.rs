@@ -4,6 +4,7 @@
 //! handed on is given to the crawler, and travels further only if it says so within
 //! [`VERDICT_MS`]: the mesh forgets a message soon after.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use libp2p::PeerId as Libp2pPeerId;
@@ -23,8 +24,31 @@ const VERDICT_MS: u64 = 4_000;
 const MOST_PENDING: usize = 4_096;
 /// With fewer neighbours in the mesh, and more of them outside, it has not formed yet.
 const THIN_MESH: usize = 3;
+/// A link that comes into the mesh is told all that is known, at most so often.
+const TOLD_MS: u64 = 60_000;
 /// How long a broadcast is valid.
 const BROADCAST_LIFE_MS: u64 = 60_000;
+
+/// Who was told all that is known on coming into the mesh, and when.
+#[derive(Default)]
+pub struct Told(HashMap<Libp2pPeerId, u64>);
+
+impl Told {
+    /// Whether a link is to be told now; if so, it counts as told.
+    fn is_due(&mut self, peer: Libp2pPeerId, now_ms: u64) -> bool {
+        let told_ms = self.0.get(&peer);
+        let is_due = told_ms.is_none_or(|&told_ms| now_ms >= told_ms + TOLD_MS);
+        if is_due {
+            self.0.insert(peer, now_ms);
+        }
+        is_due
+    }
+
+    /// A link has ended.
+    pub fn forget(&mut self, peer: &Libp2pPeerId) {
+        self.0.remove(peer);
+    }
+}
 
 /// A message that waits for the crawler's verdict.
 pub struct Pending {
@@ -164,9 +188,12 @@ impl Node {
                 message,
             } => self.on_gossip(propagation_source, message_id, message.data.into()),
             gossipsub::Event::Subscribed { peer_id, .. } => {
-                // What was spread while it was not in the mesh has passed it by.
+                // What was spread while it was not in the mesh has passed it by. Whoever
+                // comes and goes hears the rest with the next exchange.
+                let now_ms = self.now_ms();
                 if let Some(peer) = identity::from_libp2p(&peer_id)
                     && self.links.contains(&peer)
+                    && self.told.is_due(peer_id, now_ms)
                 {
                     self.send_all_records(peer);
                 }
@@ -309,5 +336,22 @@ impl Node {
             let late = oldest.remove();
             self.settle(late, Verdict::Ignore);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each subscription, also a repeated one, brought the whole table.
+    #[test]
+    fn whoever_subscribes_again_and_again_is_told_once_a_minute() {
+        let (mut told, peer) = (Told::default(), Libp2pPeerId::random());
+        let times = (0..600).filter(|second| told.is_due(peer, second * 1_000));
+        assert_eq!(times.count(), 10);
+        assert!(told.is_due(Libp2pPeerId::random(), 599_000), "another one");
+        assert!(!told.is_due(peer, 599_999));
+        told.forget(&peer);
+        assert!(told.is_due(peer, 599_999), "a new link");
     }
 }

@@ -269,6 +269,9 @@ impl Node {
     /// A connection becomes a link.
     fn admit(&mut self, peer: PeerId) {
         let libp2p_peer = identity::to_libp2p(peer);
+        if let Some(libp2p_peer) = &libp2p_peer {
+            self.turns.admit(libp2p_peer);
+        }
         if let Some(libp2p_peer) = libp2p_peer
             && let Some(visitor) = self.visitors.remove(&libp2p_peer)
         {

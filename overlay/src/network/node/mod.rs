@@ -10,7 +10,8 @@
 //! - [`linking`]: connections are made, links are given up
 //! - [`reaching`]: whether others can reach this peer; relays and hole punching
 //! - [`records`]: leases and suspicions, and how they spread
-//! - [`packets`]: messages to one peer, hop by hop; [`sending`]: each hop's turn
+//! - [`packets`]: messages to one peer, hop by hop; [`sending`]: each hop's turn;
+//!   [`waiting`]: until there is a link
 //! - [`answers`]: where they arrive, and how a question gets its answer
 //! - [`gossip`]: broadcasts, and the crawler's verdicts on them
 
@@ -24,6 +25,7 @@ mod reaching;
 mod records;
 mod sending;
 mod starting;
+mod waiting;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -33,18 +35,20 @@ use std::time::Duration;
 use futures::StreamExt;
 use libp2p::gossipsub::IdentTopic;
 use libp2p::multiaddr::Protocol;
-use libp2p::request_response::{self, OutboundRequestId};
+use libp2p::request_response::{self, OutboundFailure, OutboundRequestId};
 use libp2p::swarm::{ConnectionId, SwarmEvent};
 use libp2p::{Multiaddr, PeerId as Libp2pPeerId, Swarm, identify, mdns, ping, upnp};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
+use super::alone::Alone;
 use super::event_queue::EventQueue;
+use super::frame::{Request, Response};
 use super::options::Options;
 use super::shared::{Shared, Use};
-use super::traffic_limit::TrafficLimit;
 use super::transport::{Behaviour, BehaviourEvent};
+use super::turns::{Turns, is_too_slow};
 use crate::back_off::BackOff;
 use crate::clock::{Clock, Now};
 use crate::election::Election;
@@ -58,14 +62,15 @@ use crate::once::Once;
 use crate::pace::Pace;
 use crate::replay::ReplayWindow;
 use crate::topology::Kind;
-use crate::{Event, MessageId, PeerId, Purpose, Replier, Role, Verdict, identity};
+use crate::{Event, MessageId, Outcome, PeerId, Purpose, Replier, Role, Verdict, identity};
 
 use answers::Question;
-use gossip::Pending;
+use gossip::{Pending, Told};
 use greeting::Visitor;
-use packets::{Outbound, Waiting};
+use packets::Outbound;
 use reaching::Reach;
 use sending::Lane;
+use waiting::WaitingRoom;
 
 /// How often the state machines are told the time.
 const TICK: Duration = Duration::from_millis(200);
@@ -113,8 +118,8 @@ pub enum Control {
     Announce,
     /// What the crawler thinks of a message.
     Verdict(MessageId, Verdict),
-    /// The crawler's answer to a question; `None` if it has none.
-    Answer(u64, Option<Vec<u8>>),
+    /// What the crawler makes of a question.
+    Answer(u64, Outcome),
     /// It is over.
     Leave,
 }
@@ -136,6 +141,7 @@ pub struct Node {
     events: EventQueue,
     controls: mpsc::WeakSender<Control>,
     shared: Arc<Shared>,
+    turns: Arc<Turns>,
 
     // The state machines.
     swarm: Swarm<Behaviour>,
@@ -144,7 +150,6 @@ pub struct Node {
     replay: ReplayWindow,
     offenders: Offenders,
     election: Election,
-    upload: TrafficLimit,
 
     // Links.
     /// Admitted peers, the oldest link first.
@@ -157,6 +162,7 @@ pub struct Node {
     probed: BTreeSet<PeerId>,
     reach: Reach,
     bootstrap: Vec<Multiaddr>,
+    alone: Alone,
     hosts: HostCache,
     lan: Lan,
     peer_back_off: BackOff<PeerId>,
@@ -176,6 +182,7 @@ pub struct Node {
     is_suspected: bool,
     /// Records that wait to be passed to the leaves.
     for_leaves: Vec<Arc<[u8]>>,
+    told: Told,
     exchanged_ms: u64,
     mended_ms: u64,
     /// When the files are written next.
@@ -191,7 +198,7 @@ pub struct Node {
     outbound_bytes: usize,
     /// The packets of each link.
     lanes: HashMap<Libp2pPeerId, Lane>,
-    waiting: BTreeMap<PeerId, Vec<Waiting>>,
+    waiting: WaitingRoom,
     questions: BTreeMap<u64, Question>,
     pending: BTreeMap<MessageId, Pending>,
     last_id: u64,
@@ -257,6 +264,8 @@ impl Node {
             } => {
                 self.forget_connection(peer_id, connection_id, num_established == 0);
                 if num_established == 0 {
+                    self.turns.forget(&peer_id);
+                    self.told.forget(&peer_id);
                     self.on_disconnected(peer_id);
                 }
             }
@@ -321,10 +330,7 @@ impl Node {
         }
     }
 
-    fn on_frames(
-        &mut self,
-        event: request_response::Event<super::frame::Request, super::frame::Response>,
-    ) {
+    fn on_frames(&mut self, event: request_response::Event<Request, Response>) {
         use request_response::{Event, Message};
         match event {
             Event::Message { peer, message, .. } => match message {
@@ -343,9 +349,20 @@ impl Node {
                 ..
             } => {
                 tracing::debug!("to {peer}: {error}");
+                if let OutboundFailure::Io(error) = &error
+                    && is_too_slow(error)
+                    && let Some(peer) = identity::from_libp2p(&peer)
+                {
+                    self.blame(peer, Offence::Slow);
+                }
                 self.on_response(peer, request_id, None);
             }
-            _ => {}
+            // A request that comes slowly is blamed as [`Request::Late`]. What fails here has
+            // lost its connection, waited for its turn or got no answer in time.
+            Event::InboundFailure { peer, error, .. } => {
+                tracing::debug!("from {peer}: {error}");
+            }
+            Event::ResponseSent { .. } => {}
         }
     }
 
@@ -353,7 +370,7 @@ impl Node {
         match control {
             Control::Announce => self.update_lease(),
             Control::Verdict(id, verdict) => self.on_verdict(id, verdict),
-            Control::Answer(question, bytes) => self.on_answer(question, bytes.as_deref()),
+            Control::Answer(question, outcome) => self.on_answer(question, outcome),
             // The loop looks at the flag.
             Control::Leave => {}
         }
@@ -374,6 +391,7 @@ impl Node {
         }
         self.tick_files();
         self.show_joining();
+        self.say_alone();
     }
 
     fn now(&self) -> Now {
@@ -453,6 +471,19 @@ impl Node {
         self.has_unsaid_members = !self.events.offer(Event::Members(members), 0);
     }
 
+    /// Says that nobody was found where the network should be.
+    fn say_alone(&mut self) {
+        let is_alone = self.links.is_empty() && !self.bootstrap.is_empty();
+        let now_ms = self.now_ms();
+        if self.alone.is_worth_saying(is_alone, now_ms) {
+            tracing::warn!(
+                "no peer answers at any of the {} addresses in overlay.bootstrap: this peer \
+                 goes on alone and keeps trying",
+                self.bootstrap.len()
+            );
+        }
+    }
+
     fn show_listening(&mut self) {
         let me = *self.swarm.local_peer_id();
         let named = |address: &Multiaddr| match address.iter().last() {
@@ -463,10 +494,7 @@ impl Node {
             .set_listening(self.swarm.listeners().map(named).collect());
     }
 
-    fn count_sent(&mut self, of: Use, copies: usize, bytes: usize) {
+    fn count_sent(&self, of: Use, copies: usize, bytes: usize) {
         self.shared.counters.sent(of, copies, bytes);
-        if of == Use::Membership {
-            self.upload.pays(copies * bytes);
-        }
     }
 }

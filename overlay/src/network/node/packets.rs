@@ -24,9 +24,7 @@ use crate::{Event, MessageId, PeerId, Replier, Role, identity};
 
 /// How long a message is valid.
 pub const MESSAGE_LIFE_MS: u64 = 60_000;
-/// Packets that may wait for one link.
-const MOST_WAITING: usize = 64;
-/// How long they wait.
+/// How long a packet waits for a link.
 const WAIT_MS: u64 = 5_000;
 
 /// What is done with the response to an exchange that this peer began.
@@ -83,15 +81,8 @@ pub struct Packet {
     pub origin: Origin,
 }
 
-/// A packet that waits for a link.
-pub struct Waiting {
-    until_ms: u64,
-    packet: Packet,
-}
-
 impl Node {
     pub(super) fn on_command(&mut self, command: Command) {
-        let now = self.now();
         match command {
             Command::HandOn {
                 owner,
@@ -101,9 +92,7 @@ impl Node {
                 // Before there is a mesh, what is broadcast would be lost.
                 let is_routed = self.kind == Kind::Supernode || !self.has_mesh();
                 let to = owner.unwrap_or(self.me);
-                if !self.upload.takes(bytes.len(), now.since_start_ms) {
-                    self.lose(Origin::Mine { to, question: None });
-                } else if let (true, Some(to)) = (is_routed, owner) {
+                if let (true, Some(to)) = (is_routed, owner) {
                     self.set_out(Errand::HandOn(purpose), to, &bytes, Duration::ZERO, None);
                 } else {
                     self.broadcast(purpose, &bytes);
@@ -111,11 +100,7 @@ impl Node {
                 }
             }
             Command::Send { to, purpose, bytes } => {
-                if self.upload.takes(bytes.len(), now.since_start_ms) {
-                    self.set_out(Errand::Send(purpose), to, &bytes, Duration::ZERO, None);
-                } else {
-                    self.lose(Origin::Mine { to, question: None });
-                }
+                self.set_out(Errand::Send(purpose), to, &bytes, Duration::ZERO, None);
             }
             Command::Ask {
                 to,
@@ -176,7 +161,8 @@ impl Node {
             // A busy neighbour gives up what it has begun; a stranger has nothing else to do.
             Request::Torn if self.links.contains(&from) => return self.blame(from, Offence::Torn),
             Request::Torn => return self.blame(from, Offence::Frame),
-            Request::Records(_) | Request::Packet { .. } => {}
+            Request::Late => return self.blame(from, Offence::Slow),
+            Request::Records(_) | Request::Packet { .. } | Request::Early => {}
         }
         if !self.links.contains(&from) {
             // It may just have admitted us, with our side still to come.
@@ -184,7 +170,9 @@ impl Node {
             return self.respond(channel, Response::Stranger);
         }
         match request {
-            Request::Hello { .. } | Request::Malformed | Request::Torn => {}
+            Request::Hello { .. } | Request::Malformed | Request::Torn | Request::Late => {}
+            // It has been admitted since; its neighbour sends again what matters.
+            Request::Early => self.respond(channel, Response::Busy),
             Request::Records(records) => {
                 self.take_records(from, records);
                 self.respond(channel, Response::Done);
@@ -208,17 +196,8 @@ impl Node {
         let limit = self.options.limits.message_bytes;
         let size = bytes.len();
         let opened = Envelope::open(bytes, self.network, limit, self.now());
-        let to = opened.as_ref().ok().and_then(|envelope| envelope.to);
-        let checked = opened.and_then(|envelope| {
-            let is_new = self.replay.is_new(envelope.author, envelope.sequence);
-            is_new.then_some(envelope).ok_or(Fault::Replayed)
-        });
-        let envelope = match checked {
+        let envelope = match opened {
             Ok(envelope) => envelope,
-            // While leases change, a message may go in a circle: nobody's fault.
-            Err(Fault::Replayed) if to.is_some_and(|to| to != self.me) => {
-                return self.respond(channel, Response::Busy);
-            }
             Err(fault) => {
                 self.blame(from, Offence::Envelope(fault));
                 return self.respond(channel, Response::Busy);
@@ -232,7 +211,15 @@ impl Node {
         };
         self.shared.counters.received(of, size);
         if self.membership.lease(envelope.author).is_none() {
-            // A stranger's words, or those of one who has just left.
+            // A stranger's words, or those of one who has just left. Only what members say
+            // is remembered.
+            return self.respond(channel, Response::Busy);
+        }
+        if !self.replay.is_new(envelope.author, envelope.sequence) {
+            // While leases change, a message may go in a circle: nobody's fault.
+            if is_mine {
+                self.blame(from, Offence::Envelope(Fault::Replayed));
+            }
             return self.respond(channel, Response::Busy);
         }
         match envelope.errand {
@@ -287,12 +274,10 @@ impl Node {
             Hop::Here => self.arrive(packet),
             Hop::Link(peer) if packet.hops > 0 => self.pass(peer, packet),
             Hop::Dial(peer) if packet.hops > 0 => {
-                let waiting = self.waiting.entry(peer).or_default();
-                if waiting.len() >= MOST_WAITING {
+                let until_ms = self.now_ms() + WAIT_MS;
+                if let Some(packet) = self.waiting.keep(peer, packet, until_ms) {
                     return self.lose(packet.origin);
                 }
-                let until_ms = self.clock.now().since_start_ms + WAIT_MS;
-                waiting.push(Waiting { until_ms, packet });
                 if !self.dial(peer) {
                     let (now_ms, jitter) = (self.now_ms(), self.jitter());
                     self.peer_back_off.failed(peer, now_ms, jitter);
@@ -419,8 +404,8 @@ impl Node {
 
     /// Sends what has waited for a link.
     pub(super) fn send_waiting(&mut self, peer: PeerId) {
-        for waiting in self.waiting.remove(&peer).unwrap_or_default() {
-            self.carry(waiting.packet);
+        for packet in self.waiting.take(peer) {
+            self.carry(packet);
         }
     }
 
@@ -430,21 +415,15 @@ impl Node {
     }
 
     pub(super) fn tick_packets(&mut self) {
-        let now_ms = self.now_ms();
-        let mut late = Vec::new();
-        for waiting in self.waiting.values_mut() {
-            late.extend(waiting.extract_if(.., |waiting| waiting.until_ms <= now_ms));
-        }
-        self.waiting.retain(|_, waiting| !waiting.is_empty());
-        for waiting in late {
-            self.lose(waiting.packet.origin);
+        for packet in self.waiting.late(self.now_ms()) {
+            self.lose(packet.origin);
         }
         self.tick_questions();
         self.tick_lanes();
     }
 
     pub(super) fn ask(&mut self, peer: Libp2pPeerId, request: Request, outbound: Outbound) {
-        let frames = &mut self.swarm.behaviour_mut().frames;
+        let frames = self.swarm.behaviour_mut().frames.inner_mut();
         let id = frames.send_request(&peer, request);
         self.outbound.insert(id, outbound);
     }
@@ -455,6 +434,7 @@ impl Node {
             .swarm
             .behaviour_mut()
             .frames
+            .inner_mut()
             .send_response(channel, response);
     }
 }

@@ -238,6 +238,22 @@ impl Node {
         self.reach.verdict = verdict;
     }
 
+    /// Counts the addresses of a member that are never dialled.
+    pub(super) fn count_refused_addresses(&self, peer: PeerId) {
+        let lease = self.membership.lease(peer);
+        let (Some(lease), Some(libp2p_peer)) = (lease, identity::to_libp2p(peer)) else {
+            return;
+        };
+        let may_use = |bytes: &&Vec<u8>| {
+            Multiaddr::try_from((*bytes).clone()).is_ok_and(|address| {
+                addresses::may_use(&address, libp2p_peer, self.options.allow_private)
+            })
+        };
+        let usable = lease.addresses.iter().filter(may_use).count();
+        let refused = lease.addresses.len() - usable;
+        self.shared.counters.refused_addresses(refused);
+    }
+
     /// Only who can be reached, and has bytes to spare, carries for others.
     fn serve_as_relay(&mut self) {
         let is_relay = self.reach.verdict == Reachability::Public

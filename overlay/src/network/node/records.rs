@@ -6,8 +6,9 @@
 //! again with one of its neighbours, for what was lost.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
-use super::super::frame::{Records, Request};
+use super::super::frame::{RECORDS_BYTES as FRAME_BYTES, Records, Request};
 use super::super::shared::Use;
 use super::Node;
 use super::packets::Outbound;
@@ -15,13 +16,12 @@ use crate::election::{Ability, Candidate, Electorate};
 use crate::envelope::{Envelope, Errand, Fault};
 use crate::lease::{FACTS_BYTES, Lease, MOST_ADDRESSES, Suspicion, Version};
 use crate::membership::{Arrival, News};
+use crate::meter::Direction;
 use crate::offenders::Offence;
 use crate::pace::Allowance;
 use crate::topology::{self, Kind};
 use crate::{PeerId, Role, identity};
 
-/// Bytes of records in one frame.
-const FRAME_BYTES: usize = 256 << 10;
 /// Largest record: a lease with everything in it.
 pub const RECORD_BYTES: usize = 8 << 10;
 /// How often all leases are told to a neighbour again.
@@ -93,10 +93,12 @@ impl Node {
         }
     }
 
-    /// Whether there are bytes to spare for others.
+    /// Whether there are bytes to spare for others, as things are now.
     pub(super) fn has_capacity(&self) -> bool {
-        let limit = self.options.limits.upload_bytes_per_sec;
-        limit.is_none_or(|limit| limit >= SUPERNODE_BYTES_PER_SEC)
+        let meter = self.options.meter.as_ref();
+        let limit = meter.and_then(|meter| meter.limit(Direction::Up));
+        let is_resting = self.shared.is_resting.load(Relaxed);
+        !is_resting && limit.is_none_or(|limit| limit >= SUPERNODE_BYTES_PER_SEC)
     }
 
     /// Signs and spreads this peer's lease if it says something new, or is due.
@@ -353,6 +355,8 @@ impl Node {
             if author == self.me || is_offender || version.is_ahead(now) {
                 return Ok((author, News::Nothing));
             }
+            let held = self.membership.lease(author);
+            let is_elsewhere = held.is_none_or(|held| held.addresses != lease.addresses);
             let arrival = Arrival {
                 author,
                 from,
@@ -363,6 +367,9 @@ impl Node {
             let news = self.membership.apply(arrival, now);
             if !matches!(news, News::Renewed | News::Nothing) {
                 self.say_members();
+                if is_elsewhere {
+                    self.count_refused_addresses(author);
+                }
             }
             return Ok((author, news));
         }

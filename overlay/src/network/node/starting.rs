@@ -15,14 +15,17 @@ use libp2p::swarm::SwarmEvent;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
+use super::super::alone::Alone;
 use super::super::event_queue::EventQueue;
 use super::super::options::{Options, StartError};
 use super::super::shared::Shared;
-use super::super::traffic_limit::TrafficLimit;
 use super::super::transport;
+use super::super::turns::{self, Turns};
+use super::gossip::Told;
 use super::keeping::{self, SAVE_MS};
 use super::reaching::Reach;
 use super::records::OWN_LEASES;
+use super::waiting::WaitingRoom;
 use super::{Control, Node};
 use crate::back_off::BackOff;
 use crate::clock::Clock;
@@ -69,7 +72,8 @@ impl Node {
         let topic = IdentTopic::new(blake3::Hash::from(agreement).to_string());
         let listen = multiaddresses(&options.listen)?;
         let bootstrap = multiaddresses(&options.bootstrap)?;
-        let swarm = transport::swarm(kind, &keypair, &options, &topic, &shared.counters)?;
+        let turns = Turns::new(turns::Pace::default(), options.meter.clone());
+        let swarm = transport::swarm(kind, &keypair, &options, &topic, &shared.counters, &turns)?;
         let seed = blake3::hash(&[&options.secret[..], &now.wall_ms.to_be_bytes()].concat());
         let mut random = [0; 8];
         random.copy_from_slice(&seed.as_bytes()[..8]);
@@ -88,19 +92,20 @@ impl Node {
             events: EventQueue::new(events),
             controls,
             shared,
+            turns,
             swarm,
             sealer,
             membership: Membership::new(options.timing),
             replay: ReplayWindow::default(),
             offenders,
             election: Election::new(options.patience),
-            upload: TrafficLimit::new(options.limits.upload_bytes_per_sec),
             links: Vec::new(),
             visitors: HashMap::new(),
             unwanted: BTreeMap::new(),
             probed: BTreeSet::new(),
             reach: Reach::default(),
             bootstrap,
+            alone: Alone::default(),
             hosts,
             lan: Lan::default(),
             peer_back_off: BackOff::default(),
@@ -114,6 +119,7 @@ impl Node {
             my_leases: Pace::new(OWN_LEASES, 0),
             is_suspected: false,
             for_leaves: Vec::new(),
+            told: Told::default(),
             exchanged_ms: 0,
             mended_ms: 0,
             save_due_ms: SAVE_MS,
@@ -122,7 +128,7 @@ impl Node {
             outbound: HashMap::new(),
             outbound_bytes: 0,
             lanes: HashMap::new(),
-            waiting: BTreeMap::new(),
+            waiting: WaitingRoom::default(),
             questions: BTreeMap::new(),
             pending: BTreeMap::new(),
             last_id: 0,
