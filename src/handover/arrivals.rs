@@ -226,7 +226,9 @@ impl Arrivals {
         let name = self.form.parse(&format!("http://{}/", site.host()));
         let is_canonical = |text: &str| self.form.parse(text).is_ok_and(|url| url.as_str() == text);
         if !name.is_ok_and(|url| url.host() == site.host())
-            || !site.records().all(|record| is_canonical(record.url.as_str()))
+            || !site
+                .records()
+                .all(|record| is_canonical(record.url.as_str()))
         {
             tracing::warn!("from {from}: a site record that is not in canonical form");
             return Taking::Never;

@@ -137,12 +137,21 @@ mod tests {
     #[test]
     fn parts_in_order_become_a_record() {
         let (mut transfers, now) = (Transfers::new(10 * KIB), Instant::now());
-        assert_eq!(transfers.take(A, part(7, 0, false, 2), now), Progress::Begun);
-        assert_eq!(transfers.take(B, part(7, 0, true, 1), now), Progress::Whole(vec![0]));
+        assert_eq!(
+            transfers.take(A, part(7, 0, false, 2), now),
+            Progress::Begun
+        );
+        assert_eq!(
+            transfers.take(B, part(7, 0, true, 1), now),
+            Progress::Whole(vec![0])
+        );
         let whole = transfers.take(A, part(7, 1, true, 1), now);
         assert_eq!(whole, Progress::Whole(vec![0, 0, 1]));
         assert_eq!(transfers.held_bytes(), 0);
-        assert_eq!(transfers.take(A, part(7, 2, true, 1), now), Progress::Refused);
+        assert_eq!(
+            transfers.take(A, part(7, 2, true, 1), now),
+            Progress::Refused
+        );
     }
 
     /// After four transfers that broke off, no fifth was taken: its site stood still for
@@ -155,7 +164,10 @@ mod tests {
             assert_eq!(begun, Progress::Begun, "transfer {broken}");
         }
         assert_eq!(transfers.held_bytes(), 4 * KIB);
-        assert_eq!(transfers.take(A, part(5, 1, true, 1), now), Progress::Refused);
+        assert_eq!(
+            transfers.take(A, part(5, 1, true, 1), now),
+            Progress::Refused
+        );
         let whole = transfers.take(A, part(20, 0, true, 1), now);
         assert_eq!(whole, Progress::Whole(vec![0]));
     }
@@ -171,7 +183,10 @@ mod tests {
             }
             assert!(transfers.held_bytes() <= 100 * KIB);
         }
-        assert_eq!(transfers.take(A, part(2, 0, false, KIB), now), Progress::Begun);
+        assert_eq!(
+            transfers.take(A, part(2, 0, false, KIB), now),
+            Progress::Begun
+        );
         now += SILENCE;
         for at in 0..12 {
             let begun = transfers.take(B, part(3, at, false, 4 * KIB), now);

@@ -113,7 +113,8 @@ impl State {
                 let holds = now_ms < open.void_ms;
                 if holds {
                     one.bytes += open.bytes;
-                    let first = next_void_ms.map_or(open.void_ms, |at: Millis| at.min(open.void_ms));
+                    let first =
+                        next_void_ms.map_or(open.void_ms, |at: Millis| at.min(open.void_ms));
                     // Not for each of them: a second's worth at a time.
                     next_void_ms = Some(first.max(now_ms + 1_000));
                 } else {

@@ -337,7 +337,11 @@ fn a_strangers_site_hides_nothing_and_brings_nothing_past_the_rules() {
     let id = peer.begin(whole(&web, &settings)).unwrap();
 
     for url in web.truth().urls() {
-        let host = url::Url::parse(&url).unwrap().host_str().unwrap().to_owned();
+        let host = url::Url::parse(&url)
+            .unwrap()
+            .host_str()
+            .unwrap()
+            .to_owned();
         let mut hiding = site(&host, []);
         hiding.seen.insert(url_fingerprint(&url));
         hiding.counters.admitted = u64::MAX;
@@ -348,9 +352,16 @@ fn a_strangers_site_hides_nothing_and_brings_nothing_past_the_rules() {
     let mut too_deep = record("http://other.example/", id);
     too_deep.depth = u16::MAX;
     stranger.asks(VICTIM, &whole_part(&site("other.example", [too_deep])));
-    let unknown = site("other.example", [record("http://other.example/", CrawlId(7))]);
+    let unknown = site(
+        "other.example",
+        [record("http://other.example/", CrawlId(7))],
+    );
     let answer = stranger.asks(VICTIM, &whole_part(&unknown));
-    assert_eq!(answer, Some(Message::Taken(false)), "it has to say what for");
+    assert_eq!(
+        answer,
+        Some(Message::Taken(false)),
+        "it has to say what for"
+    );
     let nonsense = site("No Host", []);
     let answer = stranger.asks(VICTIM, &whole_part(&nonsense));
     assert_eq!(answer, Some(Message::Unfit));
@@ -378,7 +389,11 @@ fn a_site_that_its_owner_cannot_take_goes_on_where_it_is() {
     let id = first.begin(whole(&web, &large)).unwrap();
     let mut hosts = 0;
     for seed in web.seeds() {
-        let host = url::Url::parse(&seed).unwrap().host_str().unwrap().to_owned();
+        let host = url::Url::parse(&seed)
+            .unwrap()
+            .host_str()
+            .unwrap()
+            .to_owned();
         let url = |number| format!("{seed}{number}-{}", "x".repeat(1_900));
         let long = (0..URLS).map(|number| record(&url(number), id));
         first.thaw(&site(&host, long).freeze().unwrap()).unwrap();
@@ -457,7 +472,12 @@ fn garbage() -> Vec<Vec<u8>> {
     };
     let url = postcard::to_stdvec(&url).unwrap();
     let million = std::iter::repeat_n(url.as_slice(), 1_000_000);
-    let million = packed([beginning.as_slice()].into_iter().chain(million).chain([&[0][..]]));
+    let million = packed(
+        [beginning.as_slice()]
+            .into_iter()
+            .chain(million)
+            .chain([&[0][..]]),
+    );
     assert!(million.len() < 1 << 20, "it fits into a message");
     beginning.insert(0, 0);
     vec![
@@ -474,9 +494,9 @@ fn garbage() -> Vec<Vec<u8>> {
 }
 
 /// What a stranger can throw at a peer, all of it.
-fn throw_everything(stranger: &Stranger) {
-    for bytes in garbage() {
-        for _ in 0..6 {
+fn throw_everything(stranger: &Stranger, garbage: &[Vec<u8>]) {
+    for bytes in garbage {
+        for _ in 0..4 {
             stranger.broadcasts(bytes.clone());
             stranger.asks_raw(VICTIM, bytes.clone(), Duration::ZERO);
         }
@@ -493,12 +513,15 @@ fn throw_everything(stranger: &Stranger) {
             payload_digest: None,
         };
         let long = Message::Claims(vec![claim(0, 1_000_000)]).encode().unwrap();
-        assert_eq!(stranger.asks_raw(VICTIM, long, Duration::from_millis(1)), None);
+        assert_eq!(
+            stranger.asks_raw(VICTIM, long, Duration::from_millis(1)),
+            None
+        );
         let many = (1..60).map(|number| claim(number, 16_000)).collect();
         stranger.asks(VICTIM, &Message::Claims(many));
     }
     let host = postcard::to_stdvec("a.example").unwrap();
-    for transfer in 0..12 {
+    for transfer in 0..8 {
         for part in 0..4 {
             let mut bytes = vec![0; 900 << 10];
             bytes[0] = 2;
@@ -552,16 +575,17 @@ fn whatever_strangers_send_memory_stays_bounded_and_work_goes_on() {
     strangers.iter().for_each(|one| one.welcomes(VICTIM));
     peer.set_paused(true);
     peer.begin(whole(&web, &settings)).unwrap();
+    let garbage = garbage();
     let before = resident_bytes();
     let mut most = before;
     for stranger in &strangers {
-        throw_everything(stranger);
+        throw_everything(stranger, &garbage);
         most = most.max(resident_bytes());
     }
     let verdicts = verdicts.lock().unwrap().clone();
     assert!(!verdicts.contains(&Verdict::Accept), "nothing travels on");
     let rejected = verdicts.iter().filter(|one| **one == Verdict::Reject);
-    assert!(rejected.count() > 50);
+    assert!(rejected.count() > 30);
     println!("{before} bytes before, {most} at most");
     assert!(most - before < MORE_BYTES, "{before} became {most}");
     peer.set_paused(false);
