@@ -1,12 +1,12 @@
 //! The thread that moves sites to their owners, and welcomes newcomers.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, after, never, select};
-use peercrawl_overlay::{Overlay, PeerId, Purpose};
+use peercrawl_overlay::{Overlay, PeerId, Purpose, Reply};
 
 use super::arrivals::Arrivals;
 use super::transfers::SitePart;
@@ -25,6 +25,9 @@ const MOST_DOUBLINGS: u32 = 5;
 const DEADLINE: Duration = Duration::from_secs(10);
 /// Bytes in one part.
 const PART_BYTES: usize = 256 << 10;
+
+/// Records of one part that are under way at a time: each waits for its new owner's disk.
+const AT_ONCE: usize = 64;
 
 /// See the module.
 pub struct HandoverSender {
@@ -50,6 +53,14 @@ pub struct HandoverSender {
 struct OnTheWay {
     key: Key,
     site: Frozen,
+}
+
+/// A site whose last part has been sent, or could not be.
+struct Sent {
+    frozen: OnTheWay,
+    owner: PeerId,
+    /// What its owner says to it.
+    reply: Option<Reply>,
 }
 
 /// What became of a site that was to move.
@@ -118,23 +129,7 @@ impl HandoverSender {
 
         self.freeze_foreign(memory);
         let to_move = memory.frozen.len();
-        let mut missed = HashSet::new();
-        for frozen in std::mem::take(&mut memory.frozen) {
-            match self.view.owner(frozen.key) {
-                Owner::Me => self.take_back(memory, frozen),
-                Owner::Peer(owner) => match self.deliver(owner, memory, &frozen.site) {
-                    Delivery::Arrived => self.preprocessor.has_left(&frozen.site),
-                    Delivery::Missed => {
-                        missed.insert(owner);
-                        // It may have forgotten them.
-                        memory.told.retain(|(peer, _)| *peer != owner);
-                        memory.frozen.push(frozen);
-                    }
-                    Delivery::Unfit => self.keep(owner, memory, frozen),
-                },
-                Owner::Nobody => memory.frozen.push(frozen),
-            }
-        }
+        let missed = self.move_frozen(memory);
         memory.in_vain = match memory.frozen.len() < to_move || missed.is_empty() {
             true => 0,
             false => memory.in_vain.saturating_add(1),
@@ -153,6 +148,84 @@ impl HandoverSender {
             }
         }
         is_done && !self.arrivals.is_waiting()
+    }
+
+    /// Moves sites that were taken out to their owners; gives the owners who took one not.
+    fn move_frozen(&self, memory: &mut Memory) -> HashSet<PeerId> {
+        let mut missed = HashSet::new();
+        let mut under_way = VecDeque::new();
+        for frozen in std::mem::take(&mut memory.frozen) {
+            let owner = match self.view.owner(frozen.key) {
+                Owner::Me => {
+                    self.take_back(memory, frozen);
+                    continue;
+                }
+                Owner::Peer(owner) if !missed.contains(&owner) => owner,
+                _ => {
+                    memory.frozen.push(frozen);
+                    continue;
+                }
+            };
+            // A record of several parts has its receiver's attention alone: the beginning of
+            // another would end it.
+            let room = match frozen.site.bytes.len() > PART_BYTES {
+                true => 1,
+                false => AT_ONCE,
+            };
+            self.hear(memory, &mut missed, &mut under_way, room);
+            match self.deliver(owner, memory, &frozen.site) {
+                Ok(reply) => under_way.push_back(Sent {
+                    frozen,
+                    owner,
+                    reply,
+                }),
+                Err(delivery) => self.conclude(memory, &mut missed, owner, frozen, delivery),
+            }
+            self.hear(memory, &mut missed, &mut under_way, room);
+        }
+        self.hear(memory, &mut missed, &mut under_way, 1);
+        missed
+    }
+
+    /// Waits for the word of owners on the last parts of sites until fewer than `room` are
+    /// under way.
+    fn hear(
+        &self,
+        memory: &mut Memory,
+        missed: &mut HashSet<PeerId>,
+        under_way: &mut VecDeque<Sent>,
+        room: usize,
+    ) {
+        while under_way.len() >= room
+            && let Some(sent) = under_way.pop_front()
+        {
+            let delivery = match heard(sent.reply) {
+                Some(Message::Taken(true)) => Delivery::Arrived,
+                Some(Message::Unfit) => Delivery::Unfit,
+                _ => Delivery::Missed,
+            };
+            self.conclude(memory, missed, sent.owner, sent.frozen, delivery);
+        }
+    }
+
+    fn conclude(
+        &self,
+        memory: &mut Memory,
+        missed: &mut HashSet<PeerId>,
+        owner: PeerId,
+        frozen: OnTheWay,
+        delivery: Delivery,
+    ) {
+        match delivery {
+            Delivery::Arrived => self.preprocessor.has_left(&frozen.site),
+            Delivery::Missed => {
+                missed.insert(owner);
+                // It may have forgotten them.
+                memory.told.retain(|(peer, _)| *peer != owner);
+                memory.frozen.push(frozen);
+            }
+            Delivery::Unfit => self.keep(owner, memory, frozen),
+        }
     }
 
     /// Takes out every site that is another peer's by now.
@@ -215,18 +288,23 @@ impl HandoverSender {
         memory.staying.insert(host);
     }
 
-    /// Moves a site to its owner, and before it the definitions of its crawls: without them
-    /// the owner could do nothing with its URLs.
-    fn deliver(&self, owner: PeerId, memory: &mut Memory, site: &Frozen) -> Delivery {
+    /// Sends a site to its owner, and before it the definitions of its crawls: without them
+    /// the owner could do nothing with its URLs. Gives what will be said to its last part.
+    fn deliver(
+        &self,
+        owner: PeerId,
+        memory: &mut Memory,
+        site: &Frozen,
+    ) -> Result<Option<Reply>, Delivery> {
         for &id in &site.crawls {
             // Asked for even if it was told of: a crawl that is asked for is not forgotten.
             let Some(crawl) = self.crawls.get(id) else {
                 // Nobody knows any more what its URLs are for, here or there.
-                return Delivery::Unfit;
+                return Err(Delivery::Unfit);
             };
             if !memory.told.contains(&(owner, id)) {
                 if !self.ask(owner, &Message::Crawl(crawl.definition.clone())) {
-                    return Delivery::Missed;
+                    return Err(Delivery::Missed);
                 }
                 memory.told.insert((owner, id));
             }
@@ -234,33 +312,41 @@ impl HandoverSender {
         memory.transfers += 1;
         let last = site.bytes.len().saturating_sub(1) / PART_BYTES;
         for (part, bytes) in site.bytes.chunks(PART_BYTES).enumerate() {
+            let is_last = part == last;
             let part = SitePart {
                 transfer: memory.transfers,
                 part: part as u32,
-                is_last: part == last,
+                is_last,
                 bytes: bytes.to_vec(),
             };
-            match self.answer(owner, &Message::Site(part)) {
+            let reply = self.send(owner, &Message::Site(part));
+            if is_last {
+                return Ok(reply);
+            }
+            match heard(reply) {
                 Some(Message::Taken(true)) => {}
-                Some(Message::Unfit) => return Delivery::Unfit,
-                _ => return Delivery::Missed,
+                Some(Message::Unfit) => return Err(Delivery::Unfit),
+                _ => return Err(Delivery::Missed),
             }
         }
-        Delivery::Arrived
+        Err(Delivery::Missed)
     }
 
     /// Asks a peer to take something; true if it says that it did.
     fn ask(&self, peer: PeerId, message: &Message) -> bool {
-        matches!(self.answer(peer, message), Some(Message::Taken(true)))
+        matches!(heard(self.send(peer, message)), Some(Message::Taken(true)))
     }
 
-    /// Asks a peer to take something, and tells what it answers.
-    fn answer(&self, peer: PeerId, message: &Message) -> Option<Message> {
+    fn send(&self, peer: PeerId, message: &Message) -> Option<Reply> {
         let bytes = message.encode().ok()?;
-        let reply = self
+        let sent = self
             .overlay
             .request(peer, Purpose::Handover, bytes.into(), DEADLINE);
-        let answer = reply.ok().and_then(|reply| reply.wait())?;
-        Message::decode(&answer).ok()
+        sent.ok()
     }
+}
+
+/// What a peer answers, if it does.
+fn heard(reply: Option<Reply>) -> Option<Message> {
+    Message::decode(&reply?.wait()?).ok()
 }

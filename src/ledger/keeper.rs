@@ -64,6 +64,13 @@ impl Kept {
         let mut notices = Vec::new();
         let (mut store, set_aside) = Store::open(&folder, name)?;
         notices.extend(set_aside.map(|set_aside| set_aside.to_string()));
+        if store.lost() > 0 {
+            notices.push(format!(
+                "the journal of the state is damaged: the last {} entries are lost, and what \
+                 they were about is done again",
+                store.lost()
+            ));
+        }
         let position = match store.archive_position() {
             Ok(position) => position,
             Err(why @ StoreError::Damaged(..)) => {

@@ -12,6 +12,10 @@
 //! They are noted one by one, so that no set of millions is ever written as a whole, and
 //! one of them can be looked up without the others.
 //!
+//! The database drops what it cannot read at the end of its journal, for that is how a crash
+//! leaves it. So batches are numbered, and the number that the disk was known to have is
+//! noted beside them: what is missing up to there was lost by damage ([`Store::lost`]).
+//!
 //! - `folder` is the data directory; `batch` what is written; `tables` where it goes
 //! - `read` reads it back; `error` says what can go wrong
 
@@ -23,8 +27,10 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use std::fs;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use fjall::{Database, PersistMode};
 use parking_lot::RwLock;
@@ -41,13 +47,23 @@ pub struct Store {
     /// `None` after an error that the database does not recover from by itself, a full
     /// disk above all: the next commit opens it again.
     open: RwLock<Option<Opened>>,
+    lost: u64,
 }
 
 struct Opened {
     path: PathBuf,
     database: Database,
     tables: Tables,
+    /// The number of the last batch.
+    committed: AtomicU64,
+    /// Holds the number of the last batch that is on the disk.
+    synced: File,
+    /// How many batches it should have, and has not.
+    lost: u64,
 }
+
+/// The name of that file, beside the database's own.
+const SYNCED: &str = "synced";
 
 impl Store {
     /// Opens the state in a data folder, or another beside it under its own name. A state
@@ -62,18 +78,30 @@ impl Store {
             }
             open => (open?, None),
         };
-        let open = RwLock::new(Some(open));
-        Ok((Self { path, open }, set_aside))
+        Ok((Self::new(path, open), set_aside))
+    }
+
+    fn new(path: PathBuf, open: Opened) -> Self {
+        Self {
+            path,
+            lost: open.lost,
+            open: RwLock::new(Some(open)),
+        }
+    }
+
+    /// How many of the last batches were on the disk and are not to be read any more.
+    pub fn lost(&self) -> u64 {
+        self.lost
     }
 
     /// For damage that shows only when a part is read: gives the whole state another
     /// name and begins an empty one.
     pub fn set_aside(self, why: &StoreError) -> Result<(Self, SetAside), StoreError> {
-        let Self { path, open } = self;
+        let Self { path, open, .. } = self;
         drop(open);
         let set_aside = SetAside::rename(&path, why.to_string())?;
-        let open = RwLock::new(Some(Opened::open(&path)?));
-        Ok((Self { path, open }, set_aside))
+        let open = Opened::open(&path)?;
+        Ok((Self::new(path, open), set_aside))
     }
 
     /// Writes a batch, as a whole or not at all, and hands it to the operating system.
@@ -105,10 +133,11 @@ impl Store {
             return Ok(());
         };
         let result = open.database.persist(PersistMode::SyncAll);
-        if result.is_err() {
+        if let Err(error) = result {
             *guard = None;
+            return Err(StoreError::of(&self.path)(error));
         }
-        result.map_err(StoreError::of(&self.path))
+        open.note_synced().map_err(StoreError::io(&self.path))
     }
 
     /// The disk that it takes.
@@ -124,26 +153,54 @@ impl Store {
 impl Opened {
     fn open(path: &Path) -> Result<Self, StoreError> {
         fs::create_dir_all(path).map_err(StoreError::io(path))?;
-        let (database, tables) = guarded(path, || {
+        let (database, tables, committed) = guarded(path, || {
             let database = Database::builder(path)
                 .cache_size(tables::CACHE_BYTES)
                 .max_journaling_size(tables::JOURNAL_BYTES)
                 .worker_threads(1)
                 .open()?;
             let tables = Tables::open(&database)?;
-            Ok((database, tables))
+            let committed = tables.totals.get(tables::BATCH)?;
+            Ok((database, tables, committed))
         })?;
-        let path = path.to_owned();
+        let number = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_be_bytes);
+        let committed = committed.map_or(0, |bytes| number(&bytes));
+        let (synced, promised) = open_synced(path).map_err(StoreError::io(path))?;
         Ok(Self {
-            path,
+            path: path.to_owned(),
             database,
             tables,
+            committed: committed.into(),
+            synced,
+            lost: number(&promised).saturating_sub(committed),
         })
     }
 
     fn commit(&self, batch: &Batch) -> Result<(), StoreError> {
+        let number = self.committed.load(Relaxed) + 1;
         let mut writes = self.database.batch().durability(Some(PersistMode::Buffer));
         guarded(&self.path, || batch.write_to(&self.tables, &mut writes))?;
-        writes.commit().map_err(StoreError::of(&self.path))
+        writes.insert(&self.tables.totals, tables::BATCH, number.to_be_bytes());
+        writes.commit().map_err(StoreError::of(&self.path))?;
+        self.committed.store(number, Relaxed);
+        Ok(())
     }
+
+    /// Notes that the disk has all batches. The note itself may come later: then it claims
+    /// too little, which is harmless.
+    fn note_synced(&self) -> io::Result<()> {
+        let mut file = &self.synced;
+        file.rewind()?;
+        file.write_all(&self.committed.load(Relaxed).to_be_bytes())
+    }
+}
+
+/// The file with the number of the last batch that was on the disk, and what it says.
+fn open_synced(path: &Path) -> io::Result<(File, Vec<u8>)> {
+    let mut options = OpenOptions::new();
+    options.create(true).truncate(false).read(true).write(true);
+    let mut file = options.open(path.join(SYNCED))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok((file, bytes))
 }

@@ -10,7 +10,7 @@
 //! | `outbox` | sequence (8) | URL record |
 //! | `crawl` | crawl id (8) | definition and totals |
 //! | `recent` | sequence (8) | URLs that are done, and where their pages are |
-//! | `totals` | a word | counters, the archive's position, or what crawls have come to that are over |
+//! | `totals` | a word | counters, the archive's position, what crawls have come to that are over, or the number of the last batch |
 //!
 //! Numbers are big-endian, so that their order is the order of the keys.
 
@@ -40,6 +40,7 @@ pub(super) struct Tables {
 pub(super) const COUNTERS: &[u8] = b"counters";
 pub(super) const ARCHIVE: &[u8] = b"archive";
 pub(super) const OVER: &[u8] = b"over";
+pub(super) const BATCH: &[u8] = b"batch";
 
 impl Tables {
     pub fn open(database: &Database) -> fjall::Result<Self> {

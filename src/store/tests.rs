@@ -250,6 +250,49 @@ fn damage_that_shows_later_is_set_aside_too() {
     store.commit(&filled()).unwrap();
 }
 
+/// The database drops the end of a journal that it cannot read, and says nothing.
+#[test]
+fn damage_in_the_journal_is_never_silent() {
+    let folder = TempDir::new().unwrap();
+    let (data, store) = open(folder.path());
+    for number in 0..200 {
+        let mut batch = Batch::new();
+        batch.queue_push(Key(1), number, b"a URL that waits");
+        store.commit(&batch).unwrap();
+    }
+    store.sync().unwrap();
+    drop((store, data));
+    let journal = files(folder.path())
+        .into_iter()
+        .find(|file| file.extension().is_some_and(|name| name == "jnl"));
+    let journal = journal.unwrap();
+    let sound = fs::read(&journal).unwrap();
+    let end = sound.iter().rposition(|&byte| byte != 0).unwrap();
+    // Sound, it has lost nothing.
+    let (data, store) = open(folder.path());
+    assert_eq!((store.lost(), read_all(&store).unwrap()), (0, 200));
+    drop((store, data));
+    let mut is_lost = false;
+    for part in 1..20 {
+        let mut damaged = sound.clone();
+        damaged[end * part / 20..][..40].fill(0xa5);
+        fs::write(&journal, damaged).unwrap();
+        let data = DataFolder::open(folder.path()).unwrap();
+        let (store, set_aside) = Store::open(&data, "state").unwrap();
+        assert!(set_aside.is_some() || store.lost() > 0, "part {part}");
+        is_lost |= store.lost() > 0;
+        let set_aside = set_aside.map(|set_aside| set_aside.now);
+        drop((store, data));
+        // As it was, for the next one.
+        let state = folder.path().join("state");
+        if let Some(set_aside) = set_aside {
+            fs::remove_dir_all(&state).unwrap();
+            fs::rename(set_aside, &state).unwrap();
+        }
+    }
+    assert!(is_lost, "or it tests nothing");
+}
+
 #[test]
 fn a_full_disk_is_told_from_other_errors() {
     use std::io::{Error, ErrorKind};
