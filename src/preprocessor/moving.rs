@@ -127,6 +127,8 @@ impl Preprocessor {
             self.counters.blocked_list.add(arrived.queued() as u64);
             return Ok(());
         }
+        let mut met = HashSet::new();
+        arrived.retain(|record| met.insert(url_fingerprint(record.url.as_str())));
         let most = self.settings.total_urls.saturating_sub(self.jobs.queued());
         if arrived.queued() > most || self.pressure() == Pressure::Refusing {
             return Err(SiteRecordError::Busy(host.into()));
@@ -181,6 +183,11 @@ impl Preprocessor {
             self.jobs.known_elsewhere(&state, job);
         }
         for job in arrived {
+            let fingerprint = fingerprint(&job.record);
+            if !state.is_seen(fingerprint) {
+                // An honest record says so itself.
+                state.site.seen.insert(fingerprint);
+            }
             self.jobs.push(&mut state, job.record);
         }
         if self.ledger.keeps()
