@@ -195,6 +195,32 @@ mod tests {
     use peercrawl_overlay::Role;
 
     #[test]
+    fn who_had_a_key_not_long_ago_is_remembered() {
+        let settings = config::Distribution::default();
+        let network = peercrawl_overlay::memory::MemoryNetwork::new();
+        let join = |number| {
+            let overlay = Arc::new(network.join(PeerId::repeat(number)));
+            overlay.announce(announcement(&settings, Offer::first(4)));
+            overlay
+        };
+        let (me, had, never) = (join(1), join(2), join(3));
+        never.announce(Arc::new([]));
+        let view = View::new(me, &settings);
+        let key = |number| Key::of_host(&format!("h{number}.example"));
+        let keys: Vec<Key> = (0..100).map(key).collect();
+        let of = |peer| {
+            let had = keys.iter().filter(|&&key| view.may_have_had(peer, key));
+            had.count()
+        };
+        assert_eq!(of(had.me()), 100, "all would be its own without us");
+        assert_eq!(of(never.me()), 0, "it takes no part");
+        had.leave();
+        view.refresh();
+        assert_eq!(of(had.me()), 100, "it has left just now");
+        assert_eq!(of(never.me()), 0);
+    }
+
+    #[test]
     fn members_tell_their_version_and_who_tells_nothing_has_none() {
         let settings = config::Distribution::default();
         let mut member = peercrawl_overlay::Member {

@@ -336,7 +336,8 @@ mod tests {
         outbox.put(candidate("http://a.example/1"));
         outbox.put(candidate("http://a.example/2"));
         assert_eq!(outbox.counters.refused_overflow.get(), 1);
-        outbox.taken_back(&[outbox.state.lock().next_number - 1]);
+        let number = outbox.state.lock().next_number - 1;
+        outbox.taken_back(&[number]);
         outbox.put(candidate("http://a.example/2"));
         assert_eq!(outbox.len(), 1);
     }

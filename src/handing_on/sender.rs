@@ -173,3 +173,121 @@ impl HandOnSender {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocklist::BlockList;
+    use crate::canonical::CanonicalForm;
+    use crate::config::Settings;
+    use crate::counters::Counters;
+    use crate::crawl::CrawlDefinition;
+    use crate::crawl_jobs::CrawlJobs;
+    use crate::distribution::Key;
+    use crate::engine::View;
+    use crate::fingerprint::url_fingerprint;
+    use crate::ledger::Ledger;
+    use crate::limits::Limits;
+    use crate::preprocessor::Preprocessor;
+    use crate::record::UrlRecord;
+    use crossbeam_channel::never;
+    use peercrawl_overlay::memory::{MemoryNetwork, MemoryOverlay};
+
+    /// What a member with a part of the web says about itself.
+    fn offers(overlay: &MemoryOverlay) {
+        let facts = ((16_u8, 1_u16), None::<u32>, [0_u16; 3]);
+        overlay.announce(postcard::to_stdvec(&facts).unwrap().into());
+    }
+
+    fn candidate(crawl: CrawlId, url: &str) -> Candidate {
+        let url = CanonicalForm::new(&[]).parse(url).unwrap();
+        Candidate {
+            key: Key::of_host(url.host()),
+            fingerprint: url_fingerprint(url.as_str()),
+            record: UrlRecord {
+                url,
+                crawl,
+                depth: 0,
+                redirects: 0,
+                from: None,
+            },
+        }
+    }
+
+    /// A URL that came back was once dropped if there was no room for it, or if it had
+    /// become another's again.
+    #[test]
+    fn a_url_that_comes_back_leaves_the_outbox_when_it_is_stored() {
+        let mut settings = Settings::default();
+        settings.queues.site_urls = 1;
+        settings.handing_on.resend_ms = 0;
+        let network = MemoryNetwork::new();
+        let me = network.join(PeerId::repeat(1));
+        let other = network.join(PeerId::repeat(2));
+        offers(&me);
+        offers(&other);
+        let overlay: Arc<dyn Overlay> = Arc::new(me);
+        let view = Arc::new(View::new(overlay.clone(), &settings.distribution));
+        let (counters, clock) = (Arc::new(Counters::default()), Clock::start());
+        let jobs = Arc::new(CrawlJobs::new(
+            clock,
+            counters.clone(),
+            Arc::default(),
+            false,
+            Limits::new(&settings.limits).gate.clone(),
+            Ledger::nothing(),
+        ));
+        let preprocessor = Arc::new(Preprocessor::new(
+            &settings,
+            jobs.clone(),
+            counters.clone(),
+            Ledger::nothing(),
+            Arc::new(BlockList::new(&settings.crawl, 0)),
+        ));
+        let outbox = Arc::new(Outbox::new(
+            settings.handing_on.clone(),
+            counters.clone(),
+            jobs.outstanding.clone(),
+            Ledger::nothing(),
+        ));
+        let range = Arc::new(UrlRangeValidator {
+            view: view.clone(),
+            preprocessor,
+            outbox: outbox.clone(),
+            counters,
+        });
+        let crawls = Arc::new(Crawls::default());
+        let mut definition = CrawlDefinition::from_settings(&settings.crawl);
+        definition.scope = config::Scope::Any;
+        let crawl = definition.id();
+        crawls.add(definition, &CanonicalForm::new(&[]));
+        let sender = HandOnSender {
+            outbox: outbox.clone(),
+            overlay,
+            range,
+            crawls,
+            keeps_to_itself: Arc::default(),
+            settings: settings.handing_on.clone(),
+            clock,
+            stop: never(),
+        };
+        let is_others = |host: &String| view.owner(Key::of_host(host)) != Owner::Me;
+        let mut hosts = (0..).map(|number| format!("h{number}.example"));
+        let host = hosts.find(is_others).unwrap();
+        for path in 0..2 {
+            outbox.put(candidate(crawl, &format!("http://{host}/{path}")));
+        }
+        outbox.put(candidate(CrawlId(7), &format!("http://{host}/unknown")));
+        sender.flush();
+        assert_eq!(outbox.len(), 3, "they wait for receipts");
+        let first = outbox.take_due(u64::MAX)[0].number;
+        sender.take_back(first, crawl);
+        assert_eq!(outbox.len(), 3, "it is the other's still");
+        other.leave();
+        view.refresh();
+        sender.flush();
+        assert_eq!(outbox.len(), 2, "the site has room for one");
+        assert_eq!(jobs.queued(), 1);
+        assert_eq!(jobs.outstanding.count(), 3);
+    }
+}

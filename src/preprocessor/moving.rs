@@ -127,28 +127,28 @@ impl Preprocessor {
             self.counters.blocked_list.add(arrived.queued() as u64);
             return Ok(());
         }
-        let most = self.settings.total_urls.saturating_sub(self.jobs.queued());
-        if arrived.queued() > most || self.pressure() == Pressure::Refusing {
-            return Err(SiteRecordError::Busy(host.into()));
-        }
+        let mut met = HashSet::new();
+        arrived.retain(|record| met.insert(url_fingerprint(record.url.as_str())));
         let cell = self.site(&host, Key::of_host(&host));
         let cell = cell.ok_or_else(|| SiteRecordError::NoRoom(host.as_str().into()))?;
         let (queued, delay_ms) = {
             let state = cell.lock();
             (state.site.queued(), state.site.pace.delay_ms)
         };
-        let fits = |urls: &usize| {
-            *urls == 0 || rate_throttle::has_room(queued + urls - 1, delay_ms, &self.settings)
-        };
-        if !fits(&arrived.queued()) {
-            if queued > 0 {
-                // What waits here is worked off first.
-                return Err(SiteRecordError::Busy(host.into()));
-            }
-            // It never will: this peer's bounds are narrower than those of its sender.
-            let room = (0..arrived.queued()).rev().find(fits).unwrap_or(0);
-            let cut = arrived.cut(room);
-            self.counters.refused_overflow.add(cut as u64);
+        let has_room = |queued| rate_throttle::has_room(queued, delay_ms, &self.settings);
+        if arrived.queued() > 0 && !has_room(queued) {
+            // What waits here is worked off first.
+            return Err(SiteRecordError::Busy(host.into()));
+        }
+        // Both queues were let in by the same rule, each for itself. What would not be let
+        // into an empty one never will: this peer's bounds are narrower than its sender's.
+        let urls = arrived.queued();
+        let room = (1..=urls).rev().find(|&urls| has_room(urls - 1));
+        let cut = arrived.cut(room.unwrap_or(0));
+        self.counters.refused_overflow.add(cut as u64);
+        let most = self.settings.total_urls.saturating_sub(self.jobs.queued());
+        if arrived.queued() > most || self.pressure() == Pressure::Refusing {
+            return Err(SiteRecordError::Busy(host.into()));
         }
         for crawl in crawls.values() {
             crawl.keep(&self.ledger);
@@ -181,6 +181,11 @@ impl Preprocessor {
             self.jobs.known_elsewhere(&state, job);
         }
         for job in arrived {
+            let fingerprint = fingerprint(&job.record);
+            if !state.is_seen(fingerprint) {
+                // An honest record says so itself.
+                state.site.seen.insert(fingerprint);
+            }
             self.jobs.push(&mut state, job.record);
         }
         if self.ledger.keeps()

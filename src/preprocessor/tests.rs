@@ -103,6 +103,63 @@ fn endless_queries_on_one_path_are_a_trap() {
     );
 }
 
+/// Sites that arrived once passed every bound, and the block list.
+#[test]
+fn a_site_that_arrives_passes_the_same_bounds() {
+    let door = door(|settings| {
+        settings.queues.site_urls = 3;
+        settings.queues.total_urls = 8;
+        settings.queues.refuse_percent = 100;
+        settings.crawl.blocked_sites = vec!["blocked.example".into()];
+    });
+    let take_in = |host: &str, paths: std::ops::Range<usize>| {
+        let mut site = crate::crawl_jobs::Site::new(host);
+        for path in paths {
+            let url = format!("http://{host}/{path}");
+            let record = UrlRecord {
+                url: CanonicalForm::new(&[]).parse(&url).unwrap(),
+                crawl: door.crawl.definition.id(),
+                depth: 1,
+                redirects: 0,
+                from: None,
+            };
+            // Twice, and it is not noted as seen.
+            for record in [record.clone(), record] {
+                let job = site.number(record);
+                site.push(job, false);
+            }
+        }
+        let crawls = [(door.crawl.definition.id(), door.crawl.clone())];
+        door.preprocessor.take_in(site, &crawls.into())
+    };
+    take_in("blocked.example", 0..2).unwrap();
+    assert_eq!(
+        (door.jobs.queued(), door.counters.blocked_list.get()),
+        (0, 4)
+    );
+    take_in("a.example", 0..2).unwrap();
+    assert_eq!(door.jobs.queued(), 2, "each once");
+    assert_eq!(door.knock("http://a.example/1"), Admission::Duplicate);
+    take_in("a.example", 2..4).unwrap();
+    assert!(
+        take_in("a.example", 4..5).is_err(),
+        "no room in its queue now"
+    );
+    assert_eq!(door.jobs.queued(), 4);
+    take_in("b.example", 0..5).unwrap();
+    assert_eq!(
+        door.jobs.queued(),
+        7,
+        "no queue has room for more than three"
+    );
+    assert_eq!(door.counters.refused_overflow.get(), 2);
+    assert!(
+        take_in("c.example", 0..2).is_err(),
+        "no room in all queues now"
+    );
+    assert_eq!(door.jobs.queued(), 7);
+}
+
 #[test]
 fn what_is_turned_away_for_lack_of_room_can_come_again() {
     let door = door(|settings| {

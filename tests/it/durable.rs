@@ -397,7 +397,7 @@ fn kept_engine(web: &Arc<Web>, data: &Path, change: impl FnOnce(&mut crew::Setti
 }
 
 /// A peer of this network with a data directory, for this web.
-fn kept_peer(
+pub fn kept_peer(
     web: &Arc<Web>,
     data: &Path,
     settings: &crew::Settings,

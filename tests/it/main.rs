@@ -30,3 +30,4 @@ mod receipts;
 mod robots_fuzz;
 mod sharing;
 mod store;
+mod strangers;
