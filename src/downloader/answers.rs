@@ -161,10 +161,10 @@ impl Downloader {
         if is_html
             && capture.is_some()
             && let Ok(url) = Url::parse(fetch.job.record.url.as_str())
-            && let asked = self
+            && self
                 .robots_meta
                 .of(&body, answer.content_type.as_deref(), &url)
-            && asked.noarchive
+                .noarchive
         {
             self.leave_out(&mut capture);
         }

@@ -277,18 +277,23 @@ impl Outbox {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::canonical::CanonicalForm;
 
     fn candidate(url: &str) -> Candidate {
+        candidate_of(CrawlId(1), url)
+    }
+
+    /// A URL of a crawl, ready to be handed on.
+    pub fn candidate_of(crawl: CrawlId, url: &str) -> Candidate {
         let url = CanonicalForm::new(&[]).parse(url).unwrap();
         Candidate {
             key: Key::of_host(url.host()),
             fingerprint: url_fingerprint(url.as_str()),
             record: UrlRecord {
                 url,
-                crawl: CrawlId(1),
+                crawl,
                 depth: 0,
                 redirects: 0,
                 from: None,

@@ -176,6 +176,7 @@ impl HandOnSender {
 
 #[cfg(test)]
 mod tests {
+    use super::super::outbox::tests::candidate_of;
     use super::*;
     use crate::blocklist::BlockList;
     use crate::canonical::CanonicalForm;
@@ -185,11 +186,9 @@ mod tests {
     use crate::crawl_jobs::CrawlJobs;
     use crate::distribution::Key;
     use crate::engine::View;
-    use crate::fingerprint::url_fingerprint;
     use crate::ledger::Ledger;
     use crate::limits::Limits;
     use crate::preprocessor::Preprocessor;
-    use crate::record::UrlRecord;
     use crossbeam_channel::never;
     use peercrawl_overlay::memory::{MemoryNetwork, MemoryOverlay};
 
@@ -197,21 +196,6 @@ mod tests {
     fn offers(overlay: &MemoryOverlay) {
         let facts = ((16_u8, 1_u16), None::<u32>, [0_u16; 3]);
         overlay.announce(postcard::to_stdvec(&facts).unwrap().into());
-    }
-
-    fn candidate(crawl: CrawlId, url: &str) -> Candidate {
-        let url = CanonicalForm::new(&[]).parse(url).unwrap();
-        Candidate {
-            key: Key::of_host(url.host()),
-            fingerprint: url_fingerprint(url.as_str()),
-            record: UrlRecord {
-                url,
-                crawl,
-                depth: 0,
-                redirects: 0,
-                from: None,
-            },
-        }
     }
 
     /// A URL that came back was once dropped if there was no room for it, or if it had
@@ -275,9 +259,9 @@ mod tests {
         let mut hosts = (0..).map(|number| format!("h{number}.example"));
         let host = hosts.find(is_others).unwrap();
         for path in 0..2 {
-            outbox.put(candidate(crawl, &format!("http://{host}/{path}")));
+            outbox.put(candidate_of(crawl, &format!("http://{host}/{path}")));
         }
-        outbox.put(candidate(CrawlId(7), &format!("http://{host}/unknown")));
+        outbox.put(candidate_of(CrawlId(7), &format!("http://{host}/unknown")));
         sender.flush();
         assert_eq!(outbox.len(), 3, "they wait for receipts");
         let first = outbox.take_due(u64::MAX)[0].number;

@@ -6,7 +6,9 @@
 //! newcomer fetches nothing for a second, and until everybody whom it met has welcomed
 //! it, or until its patience ends. So no host is visited by two peers at once when a peer
 //! joins, and no page is fetched twice: what the newcomer was handed on meanwhile is
-//! united with the records that arrive.
+//! united with the records that arrive. The one exception is a site that its new owner can
+//! never take in: it stays where it was, because nobody would fetch it otherwise
+//! (`docs/decisions/0012-what-strangers-may-say.md`).
 //!
 //! A peer whose part grows while it is there (it resumes after a pause, or its capacity
 //! rises) is a newcomer again. A welcome names the offer that it answers, so that one for

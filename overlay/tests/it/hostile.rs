@@ -429,14 +429,8 @@ fn the_words_of_strangers_are_forgotten() {
         };
         attacker.says(packet.bytes()).await;
         let lease = Lease {
-            incarnation: 1,
-            role: Role::Peer,
-            offers: false,
-            leaves: 0,
-            is_farewell: false,
-            addresses: vec![],
             via: vec![attacker.sealer.author()],
-            facts: vec![],
+            ..lease()
         };
         let lease = seal(Errand::Lease, None, &lease.encode());
         attacker.says(Frame::Records(vec![lease]).bytes()).await;
