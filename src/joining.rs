@@ -22,6 +22,8 @@ use crate::rejoining::Rejoining;
 const HOST_CACHE: &str = "peers.txt";
 /// The file of those who have behaved badly, in the same folder.
 const OFFENDERS: &str = "offenders.txt";
+/// The file of the ports at which others know this peer, in the same folder.
+const PORTS: &str = "ports.txt";
 
 /// Starts the overlay that the settings describe, under the identity that this secret
 /// stands for. Its traffic keeps these limits.
@@ -47,6 +49,7 @@ pub fn join_and_rejoin(
         let options = Options {
             host_cache: folder.as_ref().map(|folder| folder.join(HOST_CACHE)),
             offenders: folder.as_ref().map(|folder| folder.join(OFFENDERS)),
+            ports: folder.as_ref().map(|folder| folder.join(PORTS)),
             ..options(&settings, secret, limits.clone())
         };
         Ok(start(&settings, options)? as Arc<dyn Overlay>)

@@ -25,6 +25,8 @@ pub struct Rejoining {
     current: ArcSwap<Arc<dyn Overlay>>,
     /// What went through those before the current one.
     earlier: Mutex<Statistics>,
+    /// Where else to look for the network, beside where `join` looks.
+    sought: Mutex<Vec<String>>,
 }
 
 impl Rejoining {
@@ -37,6 +39,7 @@ impl Rejoining {
             join: Box::new(join),
             current,
             earlier: Mutex::default(),
+            sought: Mutex::default(),
         })
     }
 }
@@ -107,6 +110,7 @@ impl Overlay for Rejoining {
     fn rejoin(&self) -> bool {
         match (self.join)() {
             Ok(overlay) => {
+                overlay.seek_at(&self.sought.lock());
                 let mut earlier = self.earlier.lock();
                 let before = self.current.swap(Arc::new(overlay));
                 *earlier = before.statistics().after(*earlier);
@@ -120,12 +124,24 @@ impl Overlay for Rejoining {
         }
     }
 
+    fn seek_at(&self, addresses: &[String]) -> bool {
+        let is_sought = self.current.load().seek_at(addresses);
+        if is_sought {
+            self.sought.lock().extend_from_slice(addresses);
+        }
+        is_sought
+    }
+
     fn is_joining(&self) -> bool {
         self.current.load().is_joining()
     }
 
     fn listening(&self) -> Vec<String> {
         self.current.load().listening()
+    }
+
+    fn callable(&self) -> Vec<String> {
+        self.current.load().callable()
     }
 
     fn refusals(&self) -> Vec<Refusal> {

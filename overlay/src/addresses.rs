@@ -122,6 +122,14 @@ pub fn ip(address: &Multiaddr) -> Option<IpAddr> {
     }
 }
 
+/// The port in an address.
+pub fn port(address: &Multiaddr) -> Option<u16> {
+    match address.iter().nth(1)? {
+        Protocol::Tcp(port) | Protocol::Udp(port) => Some(port),
+        _ => None,
+    }
+}
+
 /// The socket of a TCP address.
 pub fn tcp_socket(address: &Multiaddr) -> Option<SocketAddr> {
     match address.iter().nth(1)? {

@@ -119,6 +119,33 @@ pub enum Fault {
     Replayed,
 }
 
+/// What is written on an envelope. Before it is opened, anybody may have written that: it is
+/// good for leaving an envelope unread, and for nothing that is to be believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Label {
+    /// What it is for.
+    pub errand: Errand,
+    /// Who is said to have written it.
+    pub author: PeerId,
+    /// Whom it is for; `None` for all.
+    pub to: Option<PeerId>,
+    /// Greater in each envelope of the author.
+    pub sequence: u64,
+}
+
+impl Label {
+    /// Reads what is written on an envelope.
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        let to = PeerId(array(bytes, 41)?);
+        Some(Self {
+            errand: Errand::from_byte(*bytes.get(8)?)?,
+            author: PeerId(array(bytes, 9)?),
+            to: (to.0 != [0; 32]).then_some(to),
+            sequence: u64::from_be_bytes(array(bytes, 73)?),
+        })
+    }
+}
+
 /// An envelope whose signature and time have been checked.
 #[derive(Debug, Clone)]
 pub struct Envelope {
@@ -156,27 +183,22 @@ impl Envelope {
         if bytes[..8] != network {
             return Err(Fault::WrongNetwork);
         }
-        let envelope = Self::parse(&bytes).ok_or(Fault::Undecodable)?;
+        let label = Label::read(&bytes).ok_or(Fault::Undecodable)?;
         let expires_ms = u64::from_be_bytes(array(&bytes, 81).ok_or(Fault::Undecodable)?);
         let is_late = expires_ms.saturating_add(CLOCK_SKEW_MS) < now.wall_ms;
         if is_late || expires_ms > now.wall_ms + LONGEST_LIFE_MS + CLOCK_SKEW_MS {
             return Err(Fault::Expired);
         }
         let (signed, signature) = bytes.split_at(bytes.len() - SIGNATURE_BYTES);
-        if !identity::verifies(envelope.author, &[DOMAIN, signed].concat(), signature) {
+        if !identity::verifies(label.author, &[DOMAIN, signed].concat(), signature) {
             return Err(Fault::Forged);
         }
-        Ok(Self { bytes, ..envelope })
-    }
-
-    fn parse(bytes: &[u8]) -> Option<Self> {
-        let to = PeerId(array(bytes, 41)?);
-        Some(Self {
-            errand: Errand::from_byte(bytes[8])?,
-            author: PeerId(array(bytes, 9)?),
-            to: (to.0 != [0; 32]).then_some(to),
-            sequence: u64::from_be_bytes(array(bytes, 73)?),
-            bytes: Arc::new([]),
+        Ok(Self {
+            errand: label.errand,
+            author: label.author,
+            to: label.to,
+            sequence: label.sequence,
+            bytes,
         })
     }
 
@@ -270,6 +292,13 @@ mod tests {
         assert_eq!(envelope.author, sealer().author());
         assert_eq!(envelope.to, Some(PeerId::repeat(9)));
         assert_eq!(envelope.errand, SEND);
+        let label = Label::read(&sealed(b"body")).unwrap();
+        assert_eq!((label.author, label.to), (envelope.author, envelope.to));
+        assert_eq!(
+            (label.errand, label.sequence),
+            (SEND, envelope.sequence),
+            "so says its outside"
+        );
     }
 
     #[test]
@@ -299,6 +328,11 @@ mod tests {
         let sealed = sealed(b"body");
         for length in 0..sealed.len() {
             assert!(open(&sealed[..length]).is_err(), "{length} bytes");
+            assert_eq!(
+                Label::read(&sealed[..length]).is_some(),
+                length >= HEADER_BYTES - 8,
+                "{length} bytes"
+            );
         }
     }
 

@@ -17,7 +17,7 @@
 //! - [`memory`]: an overlay inside one process, for a peer alone and for tests
 //! - [`network`]: the flat and the supernode overlay over libp2p
 //! - [`membership`] and [`lease`], [`election`], [`topology`], [`routing`], [`host_cache`],
-//!   [`back_off`], [`pace`], [`once`], [`handshake`], [`lan`], [`addresses`]: what those two decide, as state machines and
+//!   [`back_off`], [`pace`], [`once`], [`handshake`], [`lan`], [`ports`], [`addresses`]: what those two decide, as state machines and
 //!   functions that are told the time and touch no socket
 //! - [`reachability`]: whether others can reach a peer; [`guard`]: where anybody may be
 //!   made to connect
@@ -44,6 +44,7 @@ pub mod offenders;
 pub mod once;
 pub mod pace;
 mod peer_id;
+pub mod ports;
 pub mod reachability;
 pub mod replay;
 pub mod routing;
@@ -301,15 +302,27 @@ pub trait Overlay: Send + Sync {
         false
     }
 
+    /// Looks for the network at these multiaddresses too, now and from now on; tells
+    /// whether it does. Nothing that is under way is disturbed.
+    fn seek_at(&self, _addresses: &[String]) -> bool {
+        false
+    }
+
     /// Whether this peer knows of a network that it may still find: whoever has just
     /// started had better not think that it is alone.
     fn is_joining(&self) -> bool {
         false
     }
 
-    /// Where others can connect: multiaddresses that end in this peer's id.
+    /// Where this machine listens: multiaddresses that end in this peer's id.
     fn listening(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Where this peer tells others to call it: where it listens, and if others see it
+    /// from outside, at the address of its router or through a relay, also there.
+    fn callable(&self) -> Vec<String> {
+        self.listening()
     }
 
     /// The latest peers that were refused or refused us, and why.

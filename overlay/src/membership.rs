@@ -17,7 +17,7 @@ use std::sync::Arc;
 use crate::clock::Now;
 use crate::envelope::LONGEST_LIFE_MS;
 use crate::lease::{Lease, Suspicion, Version};
-use crate::pace::{Allowance, Pace};
+use crate::pace::{Allowance, Pace, Paces};
 use crate::{Member, PeerId, Role};
 
 /// Members at most; later ones are not heard.
@@ -45,8 +45,6 @@ const NEW_AUTHORS: Allowance = Allowance {
     at_once: 512,
     each_minute: 256,
 };
-/// Neighbours whose allowance is remembered.
-const MOST_NEIGHBOURS: usize = 1_024;
 /// A member that cannot be reached is accused of it so often by one peer: those who
 /// live refute it, and behind a router they would have to again and again.
 const ACCUSED_AGAIN_MS: u64 = 300_000;
@@ -81,6 +79,8 @@ enum State {
 
 struct Entry {
     lease: Lease,
+    /// What the lease says for the layers above, once for all lists of members.
+    facts: Arc<[u8]>,
     version: Version,
     /// The signed lease, to pass on.
     bytes: Arc<[u8]>,
@@ -130,12 +130,19 @@ pub enum News {
     Nothing,
 }
 
+impl News {
+    /// Whether the members may be others than before, or say something else.
+    pub fn is_change(self) -> bool {
+        matches!(self, Self::Joined | Self::Changed | Self::Left)
+    }
+}
+
 /// See the module.
 pub struct Membership {
     timing: Timing,
     entries: BTreeMap<PeerId, Entry>,
     /// How many more unknown authors each neighbour may name.
-    introductions: BTreeMap<PeerId, Pace>,
+    introductions: Paces,
 }
 
 impl Membership {
@@ -144,7 +151,7 @@ impl Membership {
         Self {
             timing,
             entries: BTreeMap::new(),
-            introductions: BTreeMap::new(),
+            introductions: Paces::new(NEW_AUTHORS),
         }
     }
 
@@ -183,8 +190,13 @@ impl Membership {
             self.make_room();
         }
         let before = self.entries.get(&author);
+        let facts = match before {
+            Some(old) if *old.facts == *lease.facts => old.facts.clone(),
+            _ => lease.facts.as_slice().into(),
+        };
         let entry = Entry {
             lease,
+            facts,
             version,
             bytes,
             heard_ms: now_ms,
@@ -207,18 +219,7 @@ impl Membership {
         if !has_room || !(is_itself || has_way || lease.is_farewell) {
             return false;
         }
-        if is_itself {
-            return true;
-        }
-        if !self.introductions.contains_key(&from) && self.introductions.len() >= MOST_NEIGHBOURS {
-            self.introductions.retain(|_, pace| !pace.is_full(now_ms));
-            if self.introductions.len() >= MOST_NEIGHBOURS {
-                return false;
-            }
-        }
-        let pace = self.introductions.entry(from);
-        let pace = pace.or_insert(Pace::new(NEW_AUTHORS, now_ms));
-        pace.take(now_ms)
+        is_itself || self.introductions.take(from, now_ms)
     }
 
     /// Of those who have gone, the first makes room for somebody new.
@@ -332,7 +333,7 @@ impl Membership {
         let member = |(&id, entry): (&PeerId, &Entry)| Member {
             id,
             role: entry.lease.role,
-            facts: entry.lease.facts.as_slice().into(),
+            facts: entry.facts.clone(),
         };
         self.live().map(member).collect()
     }
@@ -346,6 +347,20 @@ impl Membership {
     pub fn signed(&self) -> impl Iterator<Item = &Arc<[u8]>> {
         let alive = self.entries.values().filter(|e| e.state == State::Alive);
         alive.map(|entry| &entry.bytes)
+    }
+
+    /// The signed lease of a peer, if it is alive.
+    pub fn signed_by(&self, peer: PeerId) -> Option<&Arc<[u8]>> {
+        let entry = self.entries.get(&peer);
+        let alive = entry.filter(|entry| entry.state == State::Alive);
+        alive.map(|entry| &entry.bytes)
+    }
+
+    /// Whether a lease of a peer with this sequence number, or a later one, is held. Numbers
+    /// rise from run to run, too.
+    pub fn holds(&self, peer: PeerId, sequence: u64) -> bool {
+        let entry = self.entries.get(&peer);
+        entry.is_some_and(|entry| entry.version.sequence >= sequence)
     }
 
     /// The lease of a member.

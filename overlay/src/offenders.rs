@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use crate::clock::Now;
-use crate::envelope::Fault;
+use crate::envelope::{Fault, Label};
 use crate::{PeerId, Verdict};
 
 /// Points that make an offender.
@@ -43,6 +43,13 @@ pub enum Offence {
 }
 
 impl Offence {
+    /// What a neighbour did wrong by bringing an envelope with a fault. One that has expired
+    /// may have been late when its author gave it away, so only its author is to blame.
+    pub fn of_bringer(from: PeerId, envelope: &[u8], fault: Fault) -> Option<Self> {
+        let is_author = || Label::read(envelope).is_some_and(|label| label.author == from);
+        (fault != Fault::Expired || is_author()).then_some(Self::Envelope(fault))
+    }
+
     /// Its points. What cannot happen by accident makes an offender at once.
     fn points(self) -> u64 {
         match self {
@@ -69,8 +76,22 @@ impl Verdict {
 #[derive(Default)]
 struct Record {
     points: u64,
+    /// The latest offence.
     counted_ms: u64,
+    /// Up to when points have faded: behind the present by what makes no whole point yet.
+    faded_ms: u64,
     offender_until_ms: u64,
+}
+
+impl Record {
+    fn fade(&mut self, now_ms: u64) {
+        let faded = now_ms.saturating_sub(self.faded_ms) / FADE_MS;
+        self.points = self.points.saturating_sub(faded);
+        self.faded_ms = match self.points {
+            0 => now_ms,
+            _ => self.faded_ms + faded * FADE_MS,
+        };
+    }
 }
 
 /// See the module.
@@ -94,8 +115,8 @@ impl Offenders {
         if offence == Offence::Torn && is_same_breath {
             return false;
         }
-        let faded = now_ms.saturating_sub(record.counted_ms) / FADE_MS;
-        record.points = record.points.saturating_sub(faded) + offence.points();
+        record.fade(now_ms);
+        record.points += offence.points();
         record.counted_ms = now_ms;
         let was_offender = record.offender_until_ms > now_ms;
         if record.points >= TOO_MANY {
@@ -117,7 +138,8 @@ impl Offenders {
         self.0.retain(|&id, record| {
             let was_offender = record.offender_until_ms > 0;
             let is_over = record.offender_until_ms <= now_ms;
-            let has_faded = now_ms.saturating_sub(record.counted_ms) / FADE_MS >= record.points;
+            record.fade(now_ms);
+            let has_faded = record.points == 0;
             if is_over && was_offender {
                 released.push(id);
             }
@@ -142,6 +164,7 @@ impl Offenders {
             let record = Record {
                 points: 0,
                 counted_ms: now.since_start_ms,
+                faded_ms: now.since_start_ms,
                 // Whatever the clocks say, nobody is shut out for longer.
                 offender_until_ms: now.since_start_ms + left_ms.min(MEMORY_MS),
             };
@@ -238,6 +261,38 @@ mod tests {
         }
         let made_one = (0..30).filter(|&ms| offenders.blame(A, replayed, 6_000_000 + ms));
         assert_eq!(made_one.count(), 1);
+    }
+
+    /// Of what came every nine seconds nothing ever faded.
+    #[test]
+    fn small_faults_fade_also_while_more_come() {
+        let mut offenders = Offenders::default();
+        let late = Offence::Envelope(Fault::Expired);
+        for count in 0..900 {
+            assert!(!offenders.blame(A, late, count * 9_000), "{count}");
+            offenders.forget(count * 9_000 + 4_000);
+        }
+        let mut more = (0..500).map(|count| 8_100_000 + count * 4_500);
+        assert!(more.any(|ms| offenders.blame(A, late, ms)));
+    }
+
+    #[test]
+    fn what_its_author_did_is_not_its_carriers_fault() {
+        let keypair = crate::identity::keypair([3; 32]).unwrap();
+        let now = Now {
+            wall_ms: 1_000,
+            since_start_ms: 0,
+        };
+        let mut sealer = crate::envelope::Sealer::new(keypair, *b"network1", now).unwrap();
+        let errand = crate::envelope::Errand::Send(crate::Purpose::Urls);
+        let (_, envelope) = sealer.seal(errand, None, b"", now, 0).unwrap();
+        let of = |from, fault| Offence::of_bringer(from, &envelope, fault);
+        let (author, expired) = (sealer.author(), Offence::Envelope(Fault::Expired));
+        assert_eq!(of(author, Fault::Expired), Some(expired));
+        assert_eq!(of(A, Fault::Expired), None);
+        let forged = Offence::Envelope(Fault::Forged);
+        assert_eq!(of(A, Fault::Forged), Some(forged));
+        assert_eq!(Offence::of_bringer(A, b"", Fault::Expired), None);
     }
 
     #[test]

@@ -1,5 +1,9 @@
 //! How often something may happen: some times at once, and then at a pace.
 
+use std::collections::BTreeMap;
+
+use crate::PeerId;
+
 /// A number of times, and how many more there are each minute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
@@ -54,9 +58,65 @@ impl Pace {
     }
 }
 
+/// Peers whose pace is remembered.
+const MOST_PEERS: usize = 1_024;
+
+/// The same allowance for each of many peers.
+#[derive(Debug)]
+pub struct Paces {
+    allowance: Allowance,
+    of: BTreeMap<PeerId, Pace>,
+}
+
+impl Paces {
+    /// All of it is left to everybody.
+    pub fn new(allowance: Allowance) -> Self {
+        Self {
+            allowance,
+            of: BTreeMap::new(),
+        }
+    }
+
+    /// Takes one time of a peer's; tells whether it was left. Whoever is one too many to be
+    /// remembered has none.
+    pub fn take(&mut self, peer: PeerId, now_ms: u64) -> bool {
+        if !self.of.contains_key(&peer) && self.of.len() >= MOST_PEERS {
+            self.of.retain(|_, pace| !pace.is_full(now_ms));
+            if self.of.len() >= MOST_PEERS {
+                return false;
+            }
+        }
+        let pace = self.of.entry(peer);
+        let pace = pace.or_insert(Pace::new(self.allowance, now_ms));
+        pace.take(now_ms)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_peer_has_an_allowance_and_memory_is_bounded() {
+        let allowance = Allowance {
+            at_once: 2,
+            each_minute: 60,
+        };
+        let mut paces = Paces::new(allowance);
+        let name = |number: u16| {
+            let mut id = [0; 32];
+            id[..2].copy_from_slice(&number.to_be_bytes());
+            PeerId(id)
+        };
+        let mut taken = |number, ms| (0..5).filter(|_| paces.take(name(number), ms)).count();
+        for number in 0..MOST_PEERS as u16 {
+            assert_eq!(taken(number, 0), 2);
+        }
+        assert_eq!(taken(5_000, 1_999), 0, "one too many");
+        assert_eq!(taken(7, 1_000), 1);
+        assert_eq!(taken(5_000, 2_000), 2, "the others need not be remembered");
+        assert!(paces.of.len() < 5, "{}", paces.of.len());
+    }
 
     #[test]
     fn some_at_once_and_then_at_a_pace() {

@@ -47,6 +47,9 @@ pub fn next_hop(to: PeerId, at: Crossroads<'_>) -> Hop {
     if to == at.me {
         return Hop::Here;
     }
+    if Some(to) == at.from {
+        return Hop::None;
+    }
     let has_link = |peer: &PeerId| at.links.contains(peer);
     if has_link(&to) {
         return Hop::Link(to);
@@ -102,6 +105,16 @@ mod tests {
     fn a_link_is_the_shortest_way() {
         assert_eq!(next_hop(ME, at(&[], &[])), Hop::Here);
         assert_eq!(next_hop(TO, at(&[S, TO], &[S])), Hop::Link(TO));
+    }
+
+    /// Whoever sent itself large packets filled the memory for everybody's.
+    #[test]
+    fn nothing_goes_back_to_where_it_came_from() {
+        let from_its_receiver = Crossroads {
+            from: Some(TO),
+            ..at(&[S, TO], &[S])
+        };
+        assert_eq!(next_hop(TO, from_its_receiver), Hop::None);
     }
 
     #[test]

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Replaces a file, for its owner only. The new bytes are on the disk before they get
-/// the name: otherwise the name may outlive a power cut, and the bytes not.
+/// the name: otherwise the name may outlive a power cut, and the bytes not. Then the name
+/// is brought there too, or the old bytes might come back.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut draft = path.as_os_str().to_owned();
     draft.push(".draft");
@@ -18,7 +19,14 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
     file.sync_all()?;
     drop(file);
-    fs::rename(&draft, path)
+    fs::rename(&draft, path)?;
+    // Windows keeps names by itself, and cannot open a folder as a file.
+    #[cfg(unix)]
+    {
+        let folder = path.parent().filter(|folder| *folder != Path::new(""));
+        fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

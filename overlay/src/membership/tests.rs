@@ -89,6 +89,33 @@ fn members_are_ordered_by_id_whatever_the_order_of_their_leases() {
     assert_eq!(members.members()[0].facts[..], [1]);
 }
 
+/// Each list had a copy of all facts, and a thousand lists may wait.
+#[test]
+fn lists_of_members_share_the_facts() {
+    let mut members = Membership::new(Timing::default());
+    let with_facts = Lease {
+        facts: vec![7; 4_096],
+        ..lease(1)
+    };
+    apply(&mut members, A, with_facts.clone(), 1, 0);
+    let first = members.members();
+    apply(&mut members, A, with_facts, 2, 1);
+    let second = members.members();
+    assert!(Arc::ptr_eq(&first[0].facts, &second[0].facts));
+}
+
+#[test]
+fn what_is_held_already_is_told_by_its_number() {
+    let mut members = Membership::new(Timing::default());
+    apply(&mut members, A, lease(1), 7, 0);
+    let held = [6, 7, 8].map(|sequence| members.holds(A, sequence));
+    assert_eq!(held, [true, true, false]);
+    assert!(!members.holds(B, 1));
+    assert!(members.signed_by(A).is_some() && members.signed_by(B).is_none());
+    members.expel(A, at(1));
+    assert!(members.holds(A, 7) && members.signed_by(A).is_none());
+}
+
 #[test]
 fn the_silent_become_suspect_then_die_unless_they_speak() {
     let mut members = Membership::new(Timing::default());

@@ -1,10 +1,11 @@
 //! The way to the layer above: bounded in events and in bytes.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crossbeam_channel::Sender;
 
-use crate::Event;
+use crate::{Event, Member};
 
 /// Bytes that may wait.
 const MOST_BYTES: usize = 64 << 20;
@@ -40,13 +41,20 @@ impl EventQueue {
         self.bytes += bytes;
         true
     }
+
+    /// Adds a list of members if there is room; tells whether there was. Lists share the
+    /// facts in them, but the one that waits longest may be the last to hold them.
+    pub fn offer_members(&mut self, members: Arc<[Member]>) -> bool {
+        let bytes = |member: &Member| size_of::<Member>() + member.facts.len();
+        let bytes = members.iter().map(bytes).sum();
+        self.offer(Event::Members(members), bytes)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
+    use crate::{PeerId, Role};
 
     fn event() -> Event {
         Event::Members(Arc::new([]))
@@ -65,5 +73,22 @@ mod tests {
         receiver.recv().unwrap();
         assert!(queue.offer(event(), MOST_BYTES - 10));
         assert!(!queue.offer(event(), 0));
+    }
+
+    /// They counted as nothing, and a thousand lists of forty megabytes could wait.
+    #[test]
+    fn lists_of_members_take_what_they_are() {
+        let (sender, receiver) = crossbeam_channel::bounded(1_024);
+        let mut queue = EventQueue::new(sender);
+        let member = |number| Member {
+            id: PeerId::repeat(number),
+            role: Role::Peer,
+            facts: vec![number; 4_096].into(),
+        };
+        let members: Arc<[Member]> = (0..100).map(member).collect();
+        let offered = (0..1_024).filter(|_| queue.offer_members(members.clone()));
+        assert!((150..164).contains(&offered.count()));
+        receiver.recv().unwrap();
+        assert!(queue.offer_members(members));
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use futures::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use libp2p::{StreamProtocol, request_response};
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::turns::{Line, Turns, is_too_slow};
 use crate::envelope::OVERHEAD_BYTES;
@@ -60,8 +60,9 @@ pub enum Request {
         hops: u8,
         /// How long an answer is waited for.
         deadline_ms: u32,
-        /// The envelope.
-        envelope: Vec<u8>,
+        /// The envelope, written from where it is kept.
+        #[serde(serialize_with = "write_shared", deserialize_with = "read_shared")]
+        envelope: Arc<[u8]>,
     },
     /// It sent something that is no request, or too large for one. The library would
     /// close the stream without a word, and the sender would go unpunished.
@@ -124,6 +125,14 @@ impl Clone for FrameCodec {
 
 fn invalid(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
+}
+
+fn write_shared<S: Serializer>(bytes: &Arc<[u8]>, serializer: S) -> Result<S::Ok, S::Error> {
+    bytes[..].serialize(serializer)
+}
+
+fn read_shared<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<[u8]>, D::Error> {
+    Vec::<u8>::deserialize(deserializer).map(Arc::from)
 }
 
 fn decode<T: DeserializeOwned>(bytes: &[u8]) -> io::Result<T> {
@@ -288,7 +297,7 @@ mod tests {
         let request = Request::Packet {
             hops: 1,
             deadline_ms: 2,
-            envelope: vec![7; size],
+            envelope: vec![7; size].into(),
         };
         postcard::to_stdvec(&request).unwrap()
     }
@@ -298,7 +307,7 @@ mod tests {
         for size in [0, 1, SMALL_BYTES - 8, SMALL_BYTES, SMALL_BYTES + 1, 1 << 20] {
             let read = read_from(true, &packet(size), 1 << 20);
             assert!(
-                matches!(read, Request::Packet { envelope: e, .. } if e == vec![7; size]),
+                matches!(read, Request::Packet { envelope: e, .. } if *e == vec![7; size]),
                 "{size}"
             );
         }

@@ -260,12 +260,22 @@ impl Overlay for NetworkOverlay {
         let _full = self.controls.try_send(Control::Leave);
     }
 
+    fn seek_at(&self, addresses: &[String]) -> bool {
+        let parsed: Result<Vec<_>, _> = addresses.iter().map(|text| text.parse()).collect();
+        // The task looks at each tick.
+        parsed.is_ok_and(|addresses| self.shared.seek_at(addresses))
+    }
+
     fn is_joining(&self) -> bool {
         self.shared.is_joining.load(Relaxed)
     }
 
     fn listening(&self) -> Vec<String> {
         self.shared.listening()
+    }
+
+    fn callable(&self) -> Vec<String> {
+        self.shared.callable()
     }
 
     fn refusals(&self) -> Vec<Refusal> {

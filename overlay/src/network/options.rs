@@ -39,6 +39,8 @@ pub struct Options {
     pub host_cache: Option<PathBuf>,
     /// The file in which offenders are kept from run to run.
     pub offenders: Option<PathBuf>,
+    /// The file in which the ports that it got are kept from run to run.
+    pub ports: Option<PathBuf>,
     /// How much is too much.
     pub limits: Limits,
     /// How much this peer does for those that cannot be reached.
@@ -121,6 +123,7 @@ impl Options {
             allow_private: false,
             host_cache: None,
             offenders: None,
+            ports: None,
             limits: Limits::default(),
             relay: RelayLimits::default(),
             meter: None,

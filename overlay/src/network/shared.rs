@@ -5,12 +5,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use libp2p::Multiaddr;
+
 use super::contacts::Contacts;
 use crate::envelope::Errand;
 use crate::{Member, PeerId, Purpose, Reachability, Refusal, Statistics, Traffic};
 
 /// Refusals remembered.
 const REFUSALS: usize = 64;
+/// Addresses that the user may have named and that were not looked at yet.
+const SOUGHT: usize = 1_024;
 
 /// What a message is for, in the statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -177,6 +181,9 @@ pub struct Shared {
     members: Mutex<Arc<[Member]>>,
     facts: Mutex<Arc<[u8]>>,
     listening: Mutex<Vec<String>>,
+    callable: Mutex<Vec<String>>,
+    /// Where the user knows of somebody, until the task has looked.
+    sought: Mutex<Vec<Multiaddr>>,
     refusals: Mutex<VecDeque<Refusal>>,
     under_way: Mutex<BTreeMap<PeerId, u32>>,
     offenders: Mutex<Vec<PeerId>>,
@@ -199,6 +206,8 @@ impl Shared {
             members: Mutex::new(Arc::new([])),
             facts: Mutex::new(Arc::new([])),
             listening: Mutex::default(),
+            callable: Mutex::default(),
+            sought: Mutex::default(),
             refusals: Mutex::default(),
             under_way: Mutex::default(),
             offenders: Mutex::default(),
@@ -241,6 +250,32 @@ impl Shared {
     /// Replaces where this peer listens.
     pub fn set_listening(&self, addresses: Vec<String>) {
         *lock(&self.listening) = addresses;
+    }
+
+    /// Where others can call this peer.
+    pub fn callable(&self) -> Vec<String> {
+        lock(&self.callable).clone()
+    }
+
+    /// Replaces where others can call this peer.
+    pub fn set_callable(&self, addresses: Vec<String>) {
+        *lock(&self.callable) = addresses;
+    }
+
+    /// The user knows of somebody at these addresses; tells whether there is room for
+    /// so many.
+    pub fn seek_at(&self, addresses: Vec<Multiaddr>) -> bool {
+        let mut sought = lock(&self.sought);
+        let has_room = sought.len() + addresses.len() <= SOUGHT;
+        if has_room {
+            sought.extend(addresses);
+        }
+        has_room
+    }
+
+    /// Takes those addresses.
+    pub fn take_sought(&self) -> Vec<Multiaddr> {
+        std::mem::take(&mut lock(&self.sought))
     }
 
     /// The latest refusals.

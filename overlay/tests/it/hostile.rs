@@ -3,275 +3,16 @@
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use std::{env, fs, io, process};
+use std::{env, fs, process};
 
-use futures::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, StreamExt};
-use libp2p::identity::Keypair;
-use libp2p::request_response::{self, Codec, ProtocolSupport};
-use libp2p::swarm::SwarmEvent;
-use libp2p::{Multiaddr, StreamProtocol, Swarm, Transport, core::upgrade, noise, tcp, yamux};
 use peercrawl_overlay::clock::Clock;
-use peercrawl_overlay::envelope::{Errand, NetworkTag, Sealer};
+use peercrawl_overlay::envelope::{Errand, Sealer};
 use peercrawl_overlay::lease::Lease;
-use peercrawl_overlay::network::{Kind, NetworkOverlay, Options, PROTOCOL_VERSION, start};
-use peercrawl_overlay::{Overlay, PeerId, Purpose, Role, identity};
-use serde::Serialize;
-use tokio::time::timeout;
+use peercrawl_overlay::network::{Kind, NetworkOverlay, Options, start};
+use peercrawl_overlay::{Overlay, PeerId, Purpose, identity};
 
+use crate::attacker::{Attacker, Frame, lease, network_tag};
 use crate::fleet::{DEADLINE, eventually, options};
-
-/// Frames as bytes: whatever the attacker likes.
-#[derive(Clone, Default)]
-struct Raw;
-
-/// What it says, and whether it ever comes to an end.
-struct Words {
-    bytes: Vec<u8>,
-    has_end: bool,
-}
-
-async fn read(io: &mut (impl AsyncRead + Unpin + Send)) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    io.read_to_end(&mut bytes).await?;
-    Ok(bytes)
-}
-
-impl Codec for Raw {
-    type Protocol = StreamProtocol;
-    type Request = Words;
-    type Response = Vec<u8>;
-
-    async fn read_request<T: AsyncRead + Unpin + Send>(
-        &mut self,
-        _: &StreamProtocol,
-        io: &mut T,
-    ) -> io::Result<Words> {
-        let has_end = true;
-        read(io).await.map(|bytes| Words { bytes, has_end })
-    }
-
-    async fn read_response<T: AsyncRead + Unpin + Send>(
-        &mut self,
-        _: &StreamProtocol,
-        io: &mut T,
-    ) -> io::Result<Vec<u8>> {
-        read(io).await
-    }
-
-    async fn write_request<T: AsyncWrite + Unpin + Send>(
-        &mut self,
-        _: &StreamProtocol,
-        io: &mut T,
-        words: Words,
-    ) -> io::Result<()> {
-        io.write_all(&words.bytes).await?;
-        io.flush().await?;
-        match words.has_end {
-            true => Ok(()),
-            false => futures::future::pending().await,
-        }
-    }
-
-    async fn write_response<T: AsyncWrite + Unpin + Send>(
-        &mut self,
-        _: &StreamProtocol,
-        io: &mut T,
-        bytes: Vec<u8>,
-    ) -> io::Result<()> {
-        io.write_all(&bytes).await
-    }
-}
-
-/// The frames that peers understand, written anew so that a change of them is noticed.
-#[derive(Serialize)]
-pub enum Frame {
-    Hello {
-        version: u16,
-        network: String,
-        wall_ms: u64,
-        facts: Vec<(String, String)>,
-        agreement: [u8; 32],
-        is_leaf: bool,
-        records: Vec<Vec<u8>>,
-    },
-    Records(Vec<Vec<u8>>),
-    Packet {
-        hops: u8,
-        deadline_ms: u32,
-        envelope: Vec<u8>,
-    },
-}
-
-impl Frame {
-    pub fn bytes(&self) -> Vec<u8> {
-        postcard::to_stdvec(self).unwrap()
-    }
-}
-
-/// What all of the test network agree on.
-pub fn agreement() -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new();
-    // A flat overlay.
-    hasher.update(&[0]);
-    hasher.update(&PROTOCOL_VERSION.to_be_bytes());
-    hasher.update(&4u64.to_be_bytes());
-    hasher.update(b"test");
-    *hasher.finalize().as_bytes()
-}
-
-/// A lease that says nothing.
-pub fn lease() -> Lease {
-    Lease {
-        incarnation: 1,
-        role: Role::Peer,
-        offers: false,
-        leaves: 0,
-        is_farewell: false,
-        addresses: vec![],
-        via: vec![],
-        facts: vec![],
-    }
-}
-
-pub fn network_tag() -> NetworkTag {
-    agreement()[..8].try_into().unwrap()
-}
-
-pub struct Attacker {
-    swarm: Swarm<request_response::Behaviour<Raw>>,
-    pub sealer: Sealer,
-    pub clock: Clock,
-    victim: libp2p::PeerId,
-    pub address: Multiaddr,
-}
-
-impl Attacker {
-    pub fn new(number: u8, victim: &NetworkOverlay) -> Self {
-        let keypair: Keypair = identity::keypair([number; 32]).unwrap();
-        let transport = tcp::tokio::Transport::new(tcp::Config::default())
-            .upgrade(upgrade::Version::V1)
-            .authenticate(noise::Config::new(&keypair).unwrap())
-            .multiplex(yamux::Config::default())
-            .boxed();
-        let protocol = (StreamProtocol::new("/peercrawl/1"), ProtocolSupport::Full);
-        let config = request_response::Config::default().with_request_timeout(2 * DEADLINE);
-        let behaviour = request_response::Behaviour::with_codec(Raw, [protocol], config);
-        let config = libp2p::swarm::Config::with_tokio_executor();
-        let config = config.with_idle_connection_timeout(DEADLINE);
-        let me = keypair.public().to_peer_id();
-        let clock = Clock::start();
-        let mut swarm = Swarm::new(transport, behaviour, me, config);
-        // It comes back whenever it is thrown out.
-        let address: Multiaddr = victim.listening()[0].parse().unwrap();
-        let victim_peer = identity::to_libp2p(victim.me()).unwrap();
-        swarm.add_peer_address(victim_peer, address.clone());
-        Self {
-            swarm,
-            sealer: Sealer::new(keypair, network_tag(), clock.now()).unwrap(),
-            clock,
-            victim: victim_peer,
-            address,
-        }
-    }
-
-    /// Connects; tells whether the connection lives long enough for a request.
-    pub async fn connect(&mut self) {
-        self.swarm.dial(self.address.clone()).unwrap();
-        let connected = async {
-            loop {
-                if let SwarmEvent::ConnectionEstablished { .. } =
-                    self.swarm.select_next_some().await
-                {
-                    return;
-                }
-            }
-        };
-        timeout(DEADLINE, connected).await.unwrap();
-    }
-
-    /// Sends a frame and waits for the response; `None` if there is none.
-    pub async fn says(&mut self, frame: Vec<u8>) -> Option<Vec<u8>> {
-        let behaviour = self.swarm.behaviour_mut();
-        let words = Words {
-            bytes: frame,
-            has_end: true,
-        };
-        let id = behaviour.send_request(&self.victim, words);
-        let response = async {
-            loop {
-                use request_response::{Event, Message};
-                match self.swarm.select_next_some().await {
-                    SwarmEvent::Behaviour(Event::Message {
-                        message:
-                            Message::Response {
-                                request_id,
-                                response,
-                            },
-                        ..
-                    }) if request_id == id => return Some(response),
-                    SwarmEvent::Behaviour(Event::OutboundFailure { request_id, .. })
-                        if request_id == id =>
-                    {
-                        return None;
-                    }
-                    _ => {}
-                }
-            }
-        };
-        let response = timeout(DEADLINE, response).await.unwrap();
-        response.filter(|response| !response.is_empty())
-    }
-
-    /// Begins frames that it never ends.
-    fn begins(&mut self, frames: usize) {
-        let behaviour = self.swarm.behaviour_mut();
-        for _ in 0..frames {
-            let bytes = Frame::Records(vec![vec![0; 6_000]; 2]).bytes()[..6_000].to_vec();
-            let words = Words {
-                bytes,
-                has_end: false,
-            };
-            behaviour.send_request(&self.victim, words);
-        }
-    }
-
-    pub fn seal(&mut self, errand: Errand, to: Option<PeerId>, body: &[u8]) -> Vec<u8> {
-        let now = self.clock.now();
-        self.sealer
-            .seal(errand, to, body, now, 60_000)
-            .unwrap()
-            .1
-            .to_vec()
-    }
-
-    pub fn hello(&mut self) -> Vec<u8> {
-        let wall_ms = self.clock.now().wall_ms;
-        self.hello_with(vec![], wall_ms)
-    }
-
-    /// A hello that also tells of others, by a clock of its own.
-    pub fn hello_with(&mut self, others: Vec<Vec<u8>>, wall_ms: u64) -> Vec<u8> {
-        let lease = self.seal(Errand::Lease, None, &lease().encode());
-        Frame::Hello {
-            version: PROTOCOL_VERSION,
-            network: "test".into(),
-            wall_ms,
-            facts: vec![("kind of overlay".into(), "flat".into())],
-            agreement: agreement(),
-            is_leaf: false,
-            records: [vec![lease], others].concat(),
-        }
-        .bytes()
-    }
-
-    /// Becomes a member by the rules.
-    pub async fn join(&mut self) {
-        self.connect().await;
-        let hello = self.hello();
-        let welcome = self.says(hello).await.unwrap();
-        assert_eq!(welcome[0], 0, "welcome");
-    }
-}
 
 /// Runs an attack against a peer with a friend.
 pub fn attack(attack: impl AsyncFnOnce(&mut Attacker, &NetworkOverlay)) {
@@ -463,8 +204,7 @@ fn frames_that_never_end() {
         let until = Instant::now() + DEADLINE;
         while !victim.offenders().contains(&id) {
             assert!(Instant::now() < until, "it goes unpunished");
-            let waiting = timeout(Duration::from_millis(20), attacker.swarm.select_next_some());
-            let _whatever = waiting.await;
+            attacker.waits(Duration::from_millis(20)).await;
             if !has_arrived {
                 let _busy = friend.send(victim.me(), Purpose::Urls, large.clone());
             }
@@ -593,8 +333,7 @@ fn many_connections_leave_room_for_friends() {
         for attacker in &mut crowd {
             attacker.connect().await;
             // It stays connected and says nothing, or is closed at once.
-            let next = timeout(Duration::from_millis(50), attacker.swarm.select_next_some());
-            refused += u32::from(next.await.is_ok());
+            refused += u32::from(attacker.waits(Duration::from_millis(50)).await);
         }
         assert!(refused >= 60, "{refused}");
     });
@@ -618,7 +357,7 @@ fn a_reader_that_never_reads() {
     let connections = || victim.statistics().direct_connections;
     eventually("both are connected", || connections() >= 2);
     // From here on nobody drives the runtime, so nobody reads.
-    let message: Arc<[u8]> = vec![1; 256 << 10].into();
+    let message: Arc<[u8]> = vec![1; 32 << 10].into();
     let mut taken = 0u64;
     while victim.send(id, Purpose::Urls, message.clone()).is_ok() {
         taken += 1;

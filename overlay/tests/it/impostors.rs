@@ -17,8 +17,9 @@ use peercrawl_overlay::{Overlay, PeerId, identity};
 use serde::Deserialize;
 use tokio::runtime::{Builder, Runtime};
 
+use crate::attacker::{Attacker, Frame, lease, network_tag};
 use crate::fleet::{eventually, options};
-use crate::hostile::{Attacker, Frame, attack, friends_still_talk, lease, network_tag};
+use crate::hostile::{attack, friends_still_talk};
 
 /// A welcome, as far as it is of interest here.
 #[derive(Deserialize)]
@@ -72,14 +73,22 @@ fn suspicion(attacker: &mut Attacker, peer: PeerId, version: Version) -> Vec<u8>
     Frame::Records(vec![record]).bytes()
 }
 
-/// The version of somebody's lease that the victim holds.
-async fn version_of(attacker: &mut Attacker, peer: PeerId) -> Version {
+/// The records with which the victim answers a hello.
+pub async fn greets(attacker: &mut Attacker) -> Vec<Vec<u8>> {
     let hello = attacker.hello();
     let welcome = attacker.says(hello).await.unwrap();
     let Ok(Answer::Welcome { has_room, records }) = postcard::from_bytes(&welcome) else {
         panic!("no welcome");
     };
     assert!(has_room);
+    records
+}
+
+/// The version of somebody's lease that the victim holds, as one who comes anew is told.
+async fn version_of(number: u8, victim: &NetworkOverlay, peer: PeerId) -> Version {
+    let mut attacker = Attacker::new(number, victim);
+    attacker.connect().await;
+    let records = greets(&mut attacker).await;
     let now = attacker.clock.now();
     let leases = records.into_iter().filter_map(|record| {
         let envelope = Envelope::open(record.into(), network_tag(), 8 << 10, now).unwrap();
@@ -115,8 +124,8 @@ fn a_member_that_is_called_dead_refutes_it() {
     runtime().block_on(async {
         let mut attacker = Attacker::new(66, &victim);
         attacker.join().await;
-        for _ in 0..4 {
-            let held = version_of(&mut attacker, friend.me()).await;
+        for number in 100..104 {
+            let held = version_of(number, &victim, friend.me()).await;
             for incarnation in [held.incarnation, held.incarnation + 1, 1] {
                 let version = Version {
                     incarnation,

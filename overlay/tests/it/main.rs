@@ -4,6 +4,10 @@
 // A panic is how a test fails, in its fixtures too.
 #![allow(clippy::unwrap_used)]
 
+mod attacker;
+mod broadcasts;
+mod calling;
+mod carrying;
 mod conformance;
 #[cfg(target_os = "linux")]
 mod crowd;

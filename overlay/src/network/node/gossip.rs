@@ -12,9 +12,10 @@ use libp2p::gossipsub::{self, MessageAcceptance};
 
 use super::super::shared::Use;
 use super::Node;
-use crate::envelope::{Envelope, Errand, Fault};
+use crate::envelope::{Envelope, Errand, Fault, Label};
 use crate::membership::News;
 use crate::offenders::Offence;
+use crate::replay::Sight;
 use crate::topology::{Kind, supernodes_of};
 use crate::{MessageId, PeerId, Purpose, Verdict, identity};
 
@@ -24,29 +25,64 @@ const VERDICT_MS: u64 = 4_000;
 const MOST_PENDING: usize = 4_096;
 /// With fewer neighbours in the mesh, and more of them outside, it has not formed yet.
 const THIN_MESH: usize = 3;
-/// A link that comes into the mesh is told all that is known, at most so often.
+/// A mesh that has been there for so long is there for the neighbours, too.
+const STEADY_MS: u64 = 3_000;
+/// On each occasion a peer is told all that is known at most so often.
 const TOLD_MS: u64 = 60_000;
+/// With so many in memory, those who were told longer ago are forgotten.
+const MANY_TOLD: usize = 1_024;
 /// How long a broadcast is valid.
 const BROADCAST_LIFE_MS: u64 = 60_000;
 
-/// Who was told all that is known on coming into the mesh, and when.
+/// When somebody is told all that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Occasion {
+    /// It says hello, or is greeted.
+    Greeting,
+    /// It comes into the mesh.
+    Mesh,
+}
+
+/// Who was told all that is known on which occasion, and when.
 #[derive(Default)]
-pub struct Told(HashMap<Libp2pPeerId, u64>);
+pub struct Told(HashMap<(Libp2pPeerId, Occasion), u64>);
 
 impl Told {
-    /// Whether a link is to be told now; if so, it counts as told.
-    fn is_due(&mut self, peer: Libp2pPeerId, now_ms: u64) -> bool {
-        let told_ms = self.0.get(&peer);
-        let is_due = told_ms.is_none_or(|&told_ms| now_ms >= told_ms + TOLD_MS);
+    /// Whether a peer is to be told now; if so, it counts as told.
+    pub fn is_due(&mut self, peer: Libp2pPeerId, occasion: Occasion, now_ms: u64) -> bool {
+        let is_over = |told_ms: u64| now_ms >= told_ms + TOLD_MS;
+        let told_ms = self.0.get(&(peer, occasion));
+        let is_due = told_ms.is_none_or(|&told_ms| is_over(told_ms));
         if is_due {
-            self.0.insert(peer, now_ms);
+            if self.0.len() >= MANY_TOLD {
+                self.0.retain(|_, told_ms| !is_over(*told_ms));
+            }
+            self.0.insert((peer, occasion), now_ms);
         }
         is_due
     }
 
-    /// A link has ended.
+    /// A connection has ended.
     pub fn forget(&mut self, peer: &Libp2pPeerId) {
-        self.0.remove(peer);
+        self.0.retain(|(other, _), _| other != peer);
+    }
+}
+
+/// For how long there has been a mesh. When it is new here, a neighbour may not be in it
+/// yet, or not know this peer yet.
+#[derive(Default)]
+pub struct MeshAge {
+    since_ms: Option<u64>,
+}
+
+impl MeshAge {
+    fn look(&mut self, is_there: bool, now_ms: u64) {
+        self.since_ms = is_there.then(|| self.since_ms.unwrap_or(now_ms));
+    }
+
+    fn is_steady(&self, now_ms: u64) -> bool {
+        let is_old = |since_ms| now_ms >= since_ms + STEADY_MS;
+        self.since_ms.is_some_and(is_old)
     }
 }
 
@@ -65,20 +101,20 @@ pub enum Onward {
         id: gossipsub::MessageId,
         /// The neighbour that it came from.
         source: Libp2pPeerId,
-        /// The envelope.
-        bytes: Arc<[u8]>,
+        /// The broadcast.
+        envelope: Envelope,
     },
     /// It came from a neighbour before the mesh had formed: to the leaves.
     ToLeaves {
-        /// The envelope.
-        bytes: Arc<[u8]>,
+        /// The broadcast.
+        envelope: Envelope,
     },
     /// It came from a leaf: into the mesh, and to the other leaves.
     FromLeaf {
         /// The leaf.
         leaf: PeerId,
-        /// The envelope.
-        bytes: Arc<[u8]>,
+        /// The broadcast.
+        envelope: Envelope,
     },
 }
 
@@ -121,21 +157,26 @@ impl Node {
         }
     }
 
-    /// Whether broadcasts get through. The mesh takes a heartbeat or two to form.
-    pub(super) fn has_mesh(&self) -> bool {
+    /// Whether there is a mesh now. It takes a heartbeat or two to form.
+    fn sees_mesh(&self) -> bool {
         let topic = self.topic.hash();
         let in_mesh = self.swarm.behaviour().mesh.mesh_peers(&topic).count();
         in_mesh > 0 && in_mesh >= self.mesh_neighbours().len().min(THIN_MESH)
     }
 
+    /// Whether broadcasts get through.
+    pub(super) fn has_mesh(&self) -> bool {
+        self.mesh_age.is_steady(self.now_ms()) && self.sees_mesh()
+    }
+
     /// Spreads a broadcast of this peer or of a leaf. Until there is a mesh, each
     /// neighbour gets a copy of its own.
-    fn spread_broadcast(&mut self, bytes: &Arc<[u8]>, of: Use) {
+    fn spread_broadcast(&mut self, envelope: &Envelope, of: Use) {
         if self.has_mesh() {
-            return self.publish(bytes, of);
+            return self.publish(&envelope.bytes, of);
         }
         for neighbour in self.mesh_neighbours() {
-            self.pass_copy(neighbour, bytes, of);
+            self.pass_copy(neighbour, envelope, of);
         }
     }
 
@@ -150,12 +191,19 @@ impl Node {
             return;
         };
         // It may come back to us.
-        self.replay.is_new(self.me, sequence);
+        self.replay.see(self.me, sequence, self.me);
+        let envelope = Envelope {
+            errand,
+            author: self.me,
+            to: None,
+            sequence,
+            bytes,
+        };
         if self.is_in_mesh() {
-            self.spread_broadcast(&bytes, of);
-            self.pass_to_leaves(&bytes, None, of);
+            self.spread_broadcast(&envelope, of);
+            self.pass_to_leaves(&envelope, None, of);
         } else if let Some(&supernode) = supernodes_of(&self.links, &self.membership).first() {
-            self.pass_copy(supernode, &bytes, of);
+            self.pass_copy(supernode, &envelope, of);
         } else {
             self.shared.counters.dropped(1);
         }
@@ -164,18 +212,20 @@ impl Node {
     /// Takes in a broadcast that came over a link; tells whether there was room.
     pub(super) fn take_broadcast(&mut self, from: PeerId, envelope: &Envelope) -> bool {
         let is_from_leaf = self.is_in_mesh() && self.leaves().any(|leaf| leaf == from);
-        let bytes = envelope.bytes.clone();
-        let onward = match is_from_leaf {
-            true => Onward::FromLeaf { leaf: from, bytes },
-            false => Onward::ToLeaves { bytes },
+        let onward = match (is_from_leaf, envelope.clone()) {
+            (true, envelope) => Onward::FromLeaf {
+                leaf: from,
+                envelope,
+            },
+            (false, envelope) => Onward::ToLeaves { envelope },
         };
         self.deliver(envelope, Some(onward))
     }
 
-    fn pass_to_leaves(&mut self, bytes: &Arc<[u8]>, except: Option<PeerId>, of: Use) {
+    fn pass_to_leaves(&mut self, envelope: &Envelope, except: Option<PeerId>, of: Use) {
         for leaf in self.first_leaves() {
             if Some(leaf) != except {
-                self.pass_copy(leaf, bytes, of);
+                self.pass_copy(leaf, envelope, of);
             }
         }
     }
@@ -193,7 +243,7 @@ impl Node {
                 let now_ms = self.now_ms();
                 if let Some(peer) = identity::from_libp2p(&peer_id)
                     && self.links.contains(&peer)
-                    && self.told.is_due(peer_id, now_ms)
+                    && self.told.is_due(peer_id, Occasion::Mesh, now_ms)
                 {
                     self.send_all_records(peer);
                 }
@@ -217,16 +267,18 @@ impl Node {
         let Some(from) = identity::from_libp2p(&source).filter(|_| !is_lost) else {
             return self.judge(&id, &source, Verdict::Ignore);
         };
-        match self.take_gossip(from, bytes, (&id, source)) {
+        match self.take_gossip(from, bytes.clone(), (&id, source)) {
             Ok(Some(verdict)) => self.judge(&id, &source, verdict),
             Ok(None) => {}
-            Err(fault @ (Fault::Expired | Fault::Replayed)) => {
-                self.blame(from, Offence::Envelope(fault));
-                self.judge(&id, &source, Verdict::Ignore);
-            }
             Err(fault) => {
-                self.blame(from, Offence::Envelope(fault));
-                self.judge(&id, &source, Verdict::Reject);
+                if let Some(offence) = Offence::of_bringer(from, &bytes, fault) {
+                    self.blame(from, offence);
+                }
+                let verdict = match fault {
+                    Fault::Expired | Fault::Replayed => Verdict::Ignore,
+                    _ => Verdict::Reject,
+                };
+                self.judge(&id, &source, verdict);
             }
         }
     }
@@ -239,35 +291,46 @@ impl Node {
         gossip: (&gossipsub::MessageId, Libp2pPeerId),
     ) -> Result<Option<Verdict>, Fault> {
         let limit = self.options.limits.message_bytes;
-        let envelope = Envelope::open(bytes.clone(), self.network, limit, self.now())?;
-        if matches!(envelope.errand, Errand::Lease | Errand::Suspicion) {
-            self.shared.counters.received(Use::Membership, bytes.len());
+        let errand = Label::read(&bytes).map(|label| label.errand);
+        if matches!(errand, Some(Errand::Lease | Errand::Suspicion)) {
             let (_, news) = self.take_record(from, bytes.clone())?;
+            self.shared.counters.received(Use::Membership, bytes.len());
             if news == News::Nothing {
                 return Ok(Some(Verdict::Ignore));
+            }
+            if news.is_change() {
+                self.say_members();
             }
             self.keep_for_leaves(bytes);
             return Ok(Some(Verdict::Accept));
         }
+        let envelope = Envelope::open(bytes, self.network, limit, self.now())?;
         let Errand::HandOn(purpose) = envelope.errand else {
             return Err(Fault::Undecodable);
         };
         if envelope.to.is_some() {
             return Err(Fault::Undecodable);
         }
-        self.shared.counters.received(purpose.into(), bytes.len());
-        // Leases are welcome from whoever is connected; messages need a link.
-        let is_member = self.membership.lease(envelope.author).is_some();
-        if !is_member || envelope.author == self.me || !self.links.contains(&from) {
+        let (author, size) = (envelope.author, envelope.bytes.len());
+        self.shared.counters.received(purpose.into(), size);
+        if self.membership.lease(author).is_none() || author == self.me {
             return Ok(Some(Verdict::Ignore));
         }
-        if !self.replay.is_new(envelope.author, envelope.sequence) {
-            return Err(Fault::Replayed);
+        match self.replay.see(author, envelope.sequence, from) {
+            Sight::New => {}
+            Sight::Again => return Ok(Some(Verdict::Ignore)),
+            Sight::Replayed => return Err(Fault::Replayed),
+        }
+        if !self.links.contains(&from) {
+            // A member's words are welcome from whoever is connected, as the mesh does not
+            // bring them again. Nothing travels on for somebody who is no link yet.
+            let _counted = self.deliver(&envelope, None);
+            return Ok(Some(Verdict::Ignore));
         }
         let onward = Onward::Gossip {
             id: gossip.0.clone(),
             source: gossip.1,
-            bytes,
+            envelope: envelope.clone(),
         };
         let is_delivered = self.deliver(&envelope, Some(onward));
         Ok((!is_delivered).then_some(Verdict::Ignore))
@@ -300,18 +363,22 @@ impl Node {
     fn settle(&mut self, pending: Pending, verdict: Verdict) {
         let is_accepted = verdict == Verdict::Accept;
         match pending.onward {
-            Some(Onward::Gossip { id, source, bytes }) => {
+            Some(Onward::Gossip {
+                id,
+                source,
+                envelope,
+            }) => {
                 self.judge(&id, &source, verdict);
                 if is_accepted {
-                    self.pass_to_leaves(&bytes, Some(pending.author), Use::Carried);
+                    self.pass_to_leaves(&envelope, Some(pending.author), Use::Carried);
                 }
             }
-            Some(Onward::FromLeaf { leaf, bytes }) if is_accepted => {
-                self.spread_broadcast(&bytes, Use::Carried);
-                self.pass_to_leaves(&bytes, Some(leaf), Use::Carried);
+            Some(Onward::FromLeaf { leaf, envelope }) if is_accepted => {
+                self.spread_broadcast(&envelope, Use::Carried);
+                self.pass_to_leaves(&envelope, Some(leaf), Use::Carried);
             }
-            Some(Onward::ToLeaves { bytes }) if is_accepted => {
-                self.pass_to_leaves(&bytes, Some(pending.author), Use::Carried);
+            Some(Onward::ToLeaves { envelope }) if is_accepted => {
+                self.pass_to_leaves(&envelope, Some(pending.author), Use::Carried);
             }
             _ => {}
         }
@@ -329,6 +396,7 @@ impl Node {
 
     pub(super) fn tick_gossip(&mut self) {
         let now_ms = self.now_ms();
+        self.mesh_age.look(self.sees_mesh(), now_ms);
         while let Some(oldest) = self.pending.first_entry() {
             if oldest.get().since_ms + VERDICT_MS > now_ms {
                 break;
@@ -347,11 +415,40 @@ mod tests {
     #[test]
     fn whoever_subscribes_again_and_again_is_told_once_a_minute() {
         let (mut told, peer) = (Told::default(), Libp2pPeerId::random());
-        let times = (0..600).filter(|second| told.is_due(peer, second * 1_000));
+        let mesh = Occasion::Mesh;
+        let times = (0..600).filter(|second| told.is_due(peer, mesh, second * 1_000));
         assert_eq!(times.count(), 10);
-        assert!(told.is_due(Libp2pPeerId::random(), 599_000), "another one");
-        assert!(!told.is_due(peer, 599_999));
+        let another = Libp2pPeerId::random();
+        assert!(told.is_due(another, mesh, 599_000), "another one");
+        assert!(!told.is_due(peer, mesh, 599_999));
+        let greeting = Occasion::Greeting;
+        assert!(told.is_due(peer, greeting, 599_999), "something else");
         told.forget(&peer);
-        assert!(told.is_due(peer, 599_999), "a new link");
+        assert!(told.is_due(peer, mesh, 599_999), "a new link");
+        assert!(told.is_due(peer, greeting, 599_999));
+        // The last words of one whose connection has ended.
+        for minute in 11..100 {
+            for _ in 0..100 {
+                told.is_due(Libp2pPeerId::random(), greeting, minute * TOLD_MS);
+            }
+        }
+        assert!(told.0.len() <= MANY_TOLD, "{}", told.0.len());
+    }
+
+    /// What was broadcast as soon as a mesh was seen was lost at neighbours that did not see
+    /// it yet.
+    #[test]
+    fn a_mesh_must_last_before_it_is_relied_on() {
+        let mut age = MeshAge::default();
+        for ms in (0..STEADY_MS).step_by(200) {
+            age.look(true, ms);
+            assert!(!age.is_steady(ms), "{ms}");
+        }
+        assert!(age.is_steady(STEADY_MS));
+        age.look(false, STEADY_MS);
+        assert!(!age.is_steady(STEADY_MS));
+        age.look(true, STEADY_MS + 200);
+        assert!(!age.is_steady(2 * STEADY_MS));
+        assert!(age.is_steady(2 * STEADY_MS + 200));
     }
 }

@@ -70,7 +70,7 @@ impl Node {
             facts: self.facts.clone(),
             agreement: self.agreement,
             is_leaf: self.role() == Role::Leaf,
-            records: self.first_records(),
+            records: self.first_records(libp2p_peer),
         };
         self.ask(libp2p_peer, hello, Outbound::Hello);
     }
@@ -130,7 +130,7 @@ impl Node {
             self.refuse(peer, reason);
             return;
         }
-        let known = self.first_records();
+        let known = self.first_records(libp2p_peer);
         self.take_records(peer, records);
         let is_leaf_here = is_leaf && self.role() == Role::Supernode;
         let has_room =

@@ -31,7 +31,8 @@ pub fn read(path: Option<&PathBuf>) -> String {
     String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned()
 }
 
-fn write_all(files: Vec<(PathBuf, String)>) {
+/// Writes each file as a whole; what cannot be written is as it was.
+pub fn write_all(files: Vec<(PathBuf, String)>) {
     for (path, text) in files {
         if let Err(error) = whole_file::write(&path, text.as_bytes()) {
             tracing::warn!("cannot write {}: {error}", path.display());

@@ -216,6 +216,7 @@ impl Node {
 
     pub(super) fn tick_links(&mut self) {
         let now_ms = self.now_ms();
+        self.dial_sought();
         self.dial_members(now_ms);
         self.dial_known(now_ms);
         let unwanted = topology::unwanted(self.kind, self.role(), &self.links, &self.membership);
@@ -277,6 +278,17 @@ impl Node {
                 let address = known.swap_remove(self.random() as usize % known.len());
                 self.dial_address(address);
             }
+        }
+    }
+
+    /// Where the user knows of somebody it calls at once, whatever failed before.
+    fn dial_sought(&mut self) {
+        for address in self.shared.take_sought() {
+            self.address_back_off.succeeded(&address);
+            if !self.bootstrap.contains(&address) {
+                self.bootstrap.push(address.clone());
+            }
+            self.dial_address(address);
         }
     }
 

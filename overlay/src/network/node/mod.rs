@@ -8,7 +8,8 @@
 //! - [`keeping`]: what is kept on disk from run to run
 //! - [`greeting`]: connections become links after a handshake
 //! - [`linking`]: connections are made, links are given up
-//! - [`reaching`]: whether others can reach this peer; relays and hole punching
+//! - [`reaching`]: whether others can reach this peer; relays and hole punching;
+//!   [`router`]: what the router lets through
 //! - [`records`]: leases and suspicions, and how they spread
 //! - [`packets`]: messages to one peer, hop by hop; [`sending`]: each hop's turn;
 //!   [`waiting`]: until there is a link
@@ -23,6 +24,7 @@ mod linking;
 mod packets;
 mod reaching;
 mod records;
+mod router;
 mod sending;
 mod starting;
 mod waiting;
@@ -37,7 +39,7 @@ use libp2p::gossipsub::IdentTopic;
 use libp2p::multiaddr::Protocol;
 use libp2p::request_response::{self, OutboundFailure, OutboundRequestId};
 use libp2p::swarm::{ConnectionId, SwarmEvent};
-use libp2p::{Multiaddr, PeerId as Libp2pPeerId, Swarm, identify, mdns, ping, upnp};
+use libp2p::{Multiaddr, PeerId as Libp2pPeerId, Swarm, identify, mdns, ping};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
@@ -59,13 +61,13 @@ use crate::lease::Lease;
 use crate::membership::Membership;
 use crate::offenders::{Offence, Offenders};
 use crate::once::Once;
-use crate::pace::Pace;
+use crate::pace::{Pace, Paces};
 use crate::replay::ReplayWindow;
 use crate::topology::Kind;
-use crate::{Event, MessageId, Outcome, PeerId, Purpose, Replier, Role, Verdict, identity};
+use crate::{MessageId, Outcome, PeerId, Purpose, Replier, Role, Verdict, identity};
 
 use answers::Question;
-use gossip::{Pending, Told};
+use gossip::{MeshAge, Pending, Told};
 use greeting::Visitor;
 use packets::Outbound;
 use reaching::Reach;
@@ -161,6 +163,10 @@ pub struct Node {
     /// Members whose connection broke, and that are dialled to see whether they live.
     probed: BTreeSet<PeerId>,
     reach: Reach,
+    /// When the router is looked for again.
+    router_due_ms: Option<u64>,
+    /// The addresses that the layer above was last told of.
+    callable: Vec<Vec<u8>>,
     bootstrap: Vec<Multiaddr>,
     alone: Alone,
     hosts: HostCache,
@@ -183,19 +189,24 @@ pub struct Node {
     /// Records that wait to be passed to the leaves.
     for_leaves: Vec<Arc<[u8]>>,
     told: Told,
+    mesh_age: MeshAge,
     exchanged_ms: u64,
     mended_ms: u64,
     /// When the files are written next.
     save_due_ms: u64,
     /// The writing that is under way.
     writing: Option<JoinHandle<()>>,
-    /// An event about members that found no room.
+    /// How many more records of each neighbour are looked at.
+    records_heard: Paces,
+    /// Members have changed since the layer above was last told.
     has_unsaid_members: bool,
 
     // Messages.
     outbound: HashMap<OutboundRequestId, Outbound>,
     /// Bytes of packets in them, and in the lanes.
     outbound_bytes: usize,
+    /// Those of them that are carried for others.
+    carried_bytes: usize,
     /// The packets of each link.
     lanes: HashMap<Libp2pPeerId, Lane>,
     waiting: WaitingRoom,
@@ -316,10 +327,7 @@ impl Node {
                     }
                 }
             }
-            BehaviourEvent::Upnp(upnp::Event::NewExternalAddr { external_addr, .. }) => {
-                tracing::info!("the router lets others in at {external_addr}");
-                self.update_lease();
-            }
+            BehaviourEvent::Upnp(event) => self.on_router(event),
             BehaviourEvent::Identify(identify::Event::Received { peer_id, info, .. }) => {
                 self.on_identified(peer_id, &info);
             }
@@ -382,13 +390,13 @@ impl Node {
         self.tick_records();
         self.elect();
         self.update_lease();
+        self.show_callable();
+        self.tick_router();
         self.tick_links();
         self.tick_packets();
         self.tick_gossip();
         self.release_offenders();
-        if self.has_unsaid_members {
-            self.say_members();
-        }
+        self.tell_members();
         self.tick_files();
         self.show_joining();
         self.say_alone();
@@ -460,15 +468,23 @@ impl Node {
         self.shared.set_offenders(self.offenders.list(now_ms));
     }
 
-    /// Tells the layer above who is there.
+    /// Shows who is there. Where members are many, their list is long, and it may change with
+    /// each record: the layer above is told at the next tick.
     fn say_members(&mut self) {
         let members = self.membership.members();
-        if members == self.shared.members() && !self.has_unsaid_members {
-            // Something changed that is of no concern above.
-            return;
+        // Otherwise something changed that is of no concern above.
+        if members != self.shared.members() {
+            self.shared.set_members(members);
+            self.has_unsaid_members = true;
         }
-        self.shared.set_members(members.clone());
-        self.has_unsaid_members = !self.events.offer(Event::Members(members), 0);
+    }
+
+    /// Tells the layer above if members have changed; without room for that, at another tick.
+    fn tell_members(&mut self) {
+        if self.has_unsaid_members {
+            let members = self.shared.members();
+            self.has_unsaid_members = !self.events.offer_members(members);
+        }
     }
 
     /// Says that nobody was found where the network should be.

@@ -18,6 +18,7 @@ use super::gossip::Onward;
 use super::{Command, Node};
 use crate::envelope::{Envelope, Errand, Fault};
 use crate::offenders::Offence;
+use crate::replay::Sight;
 use crate::routing::{self, Crossroads, Hop, MOST_HOPS};
 use crate::topology::Kind;
 use crate::{Event, MessageId, PeerId, Replier, Role, identity};
@@ -36,13 +37,8 @@ pub enum Outbound {
         /// Whether these were this peer's last words.
         is_farewell: bool,
     },
-    /// It concerns a packet.
-    Packet {
-        /// Who waits for what becomes of it.
-        origin: Origin,
-        /// What it takes.
-        bytes: usize,
-    },
+    /// It concerns a packet, which is kept until it is answered.
+    Packet(Packet),
 }
 
 impl Outbound {
@@ -181,7 +177,7 @@ impl Node {
                 hops,
                 deadline_ms,
                 envelope,
-            } => self.on_packet(from, hops, deadline_ms, envelope.into(), channel),
+            } => self.on_packet(from, hops, deadline_ms, envelope, channel),
         }
     }
 
@@ -194,15 +190,23 @@ impl Node {
         channel: ResponseChannel<Response>,
     ) {
         let limit = self.options.limits.message_bytes;
+        let deadline_ms = deadline_ms.min(LONGEST_REQUEST.as_millis() as u32);
         let size = bytes.len();
-        let opened = Envelope::open(bytes, self.network, limit, self.now());
+        let opened = Envelope::open(bytes.clone(), self.network, limit, self.now());
         let envelope = match opened {
             Ok(envelope) => envelope,
             Err(fault) => {
-                self.blame(from, Offence::Envelope(fault));
+                if let Some(offence) = Offence::of_bringer(from, &bytes, fault) {
+                    self.blame(from, offence);
+                }
                 return self.respond(channel, Response::Busy);
             }
         };
+        if envelope.to == Some(from) {
+            // It would only come back, and take room here until then.
+            self.blame(from, Offence::Frame);
+            return self.respond(channel, Response::Busy);
+        }
         let is_mine = envelope.to.is_none_or(|to| to == self.me);
         let of = if is_mine {
             envelope.errand.into()
@@ -215,9 +219,10 @@ impl Node {
             // is remembered.
             return self.respond(channel, Response::Busy);
         }
-        if !self.replay.is_new(envelope.author, envelope.sequence) {
+        let sight = self.replay.see(envelope.author, envelope.sequence, from);
+        if sight != Sight::New {
             // While leases change, a message may go in a circle: nobody's fault.
-            if is_mine {
+            if is_mine && sight == Sight::Replayed {
                 self.blame(from, Offence::Envelope(Fault::Replayed));
             }
             return self.respond(channel, Response::Busy);
@@ -266,7 +271,7 @@ impl Node {
 
     /// Brings a packet a step closer.
     fn carry(&mut self, packet: Packet) {
-        // Only broadcasts have no receiver, and they do not come here.
+        // A copy of a broadcast has no receiver, and no other way to go.
         let Some(to) = packet.envelope.to else {
             return;
         };
@@ -278,7 +283,7 @@ impl Node {
                 if let Some(packet) = self.waiting.keep(peer, packet, until_ms) {
                     return self.lose(packet.origin);
                 }
-                if !self.dial(peer) {
+                if !self.is_greeted(peer) && !self.dial(peer) {
                     let (now_ms, jitter) = (self.now_ms(), self.jitter());
                     self.peer_back_off.failed(peer, now_ms, jitter);
                     self.go_round(peer);
@@ -290,6 +295,12 @@ impl Node {
             }
             _ => self.lose(packet.origin),
         }
+    }
+
+    /// Whether somebody is connected and will be a link if all goes well.
+    fn is_greeted(&self, peer: PeerId) -> bool {
+        let libp2p_peer = identity::to_libp2p(peer);
+        libp2p_peer.is_some_and(|peer| self.visitors.contains_key(&peer))
     }
 
     fn next_hop(&self, to: PeerId, from: Option<PeerId>) -> Hop {
@@ -307,11 +318,11 @@ impl Node {
         routing::next_hop(to, crossroads)
     }
 
-    fn pass(&mut self, peer: PeerId, packet: Packet) {
+    fn pass(&mut self, peer: PeerId, mut packet: Packet) {
         let Some(libp2p_peer) = identity::to_libp2p(peer) else {
             return self.lose(packet.origin);
         };
-        let envelope = packet.envelope;
+        let envelope = &packet.envelope;
         let is_mine = envelope.author == self.me;
         let of = if is_mine {
             envelope.errand.into()
@@ -319,20 +330,22 @@ impl Node {
             Use::Carried
         };
         self.count_sent(of, 1, envelope.bytes.len());
-        self.ask_packet(
-            libp2p_peer,
-            packet.hops - 1,
-            packet.deadline_ms,
-            &envelope.bytes,
-            packet.origin,
-        );
+        packet.hops -= 1;
+        self.ask_packet(libp2p_peer, packet);
     }
 
-    /// Sends an envelope over a link, to whoever is there and with nobody waiting.
-    pub(super) fn pass_copy(&mut self, peer: PeerId, bytes: &Arc<[u8]>, of: Use) {
+    /// Sends a broadcast over a link, to whoever is there and with nobody waiting.
+    pub(super) fn pass_copy(&mut self, peer: PeerId, envelope: &Envelope, of: Use) {
         if let Some(libp2p_peer) = identity::to_libp2p(peer) {
-            self.count_sent(of, 1, bytes.len());
-            self.ask_packet(libp2p_peer, MOST_HOPS, 0, bytes, Origin::Nobody);
+            self.count_sent(of, 1, envelope.bytes.len());
+            let copy = Packet {
+                envelope: envelope.clone(),
+                hops: MOST_HOPS,
+                deadline_ms: 0,
+                from: None,
+                origin: Origin::Nobody,
+            };
+            self.ask_packet(libp2p_peer, copy);
         }
     }
 
@@ -347,9 +360,14 @@ impl Node {
         }
         match self.outbound.remove(&request) {
             Some(Outbound::Hello) => self.on_welcome(peer, response),
-            Some(Outbound::Packet { origin, bytes }) => {
-                self.packet_done(peer, bytes, response.is_some());
-                self.on_packet_response(origin, response);
+            Some(Outbound::Packet(packet)) => {
+                self.packet_done(peer, &packet, response.is_some());
+                match response {
+                    // It has overtaken the welcome, and goes again when there is a link or
+                    // another way. Each time takes a hop, so that it comes to an end.
+                    Some(Response::Stranger) => self.carry(packet),
+                    response => self.on_packet_response(packet.origin, response),
+                }
             }
             Some(Outbound::Records { .. }) | None => {}
         }

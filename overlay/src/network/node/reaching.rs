@@ -353,6 +353,22 @@ impl Node {
         }
     }
 
+    /// Tells the layer above where others are told to call.
+    pub(super) fn show_callable(&mut self) {
+        let Some(lease) = &self.my_lease else {
+            return;
+        };
+        if lease.addresses != self.callable {
+            self.callable = lease.addresses.clone();
+            let me = *self.swarm.local_peer_id();
+            let parsed = self.callable.iter().cloned().map(Multiaddr::try_from);
+            let named = parsed
+                .flatten()
+                .map(|address| format!("{address}/p2p/{me}"));
+            self.shared.set_callable(named.collect());
+        }
+    }
+
     /// Where this peer says that it is. One that cannot be reached is called through its
     /// relays; where others see it is of no use then, and where it listens only to its
     /// neighbours. Loopback addresses are of use only if there are no others.

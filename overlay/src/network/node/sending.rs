@@ -4,6 +4,8 @@
 //! top is thrown away by the library. So each side keeps to its half, and what finds no
 //! room waits in a bounded line until a response makes some. Whoever answers nothing for
 //! a while, though much is under way or some of it has failed, is not waited for any longer.
+//! Whoever answers now and then is, and holds up no more bytes than one link may; what is
+//! carried for others leaves room for this peer's own.
 
 use std::collections::VecDeque;
 
@@ -11,7 +13,7 @@ use libp2p::PeerId as Libp2pPeerId;
 
 use super::super::frame::Request;
 use super::Node;
-use super::packets::{Origin, Outbound};
+use super::packets::{Outbound, Packet};
 use crate::identity;
 
 /// Packets under way over one link; both halves and some records fit into a connection.
@@ -24,6 +26,12 @@ const STALLED_REST_MS: u64 = 60_000;
 const MOST_IN_LINE: usize = 512;
 /// Bytes of packets under way to all peers together; beyond, packets are dropped.
 const MOST_BYTES: usize = 64 << 20;
+/// Those of them that are carried for others.
+const MOST_CARRIED_BYTES: usize = MOST_BYTES / 2;
+/// Those of them that go over one link.
+const MOST_LANE_BYTES: usize = 8 << 20;
+/// So many of them are much: one more of the largest packets would find no room.
+const MUCH_LANE_BYTES: usize = 6 << 20;
 /// What a packet takes beside its envelope.
 const PACKET_BYTES: usize = 1 << 10;
 
@@ -31,47 +39,96 @@ const PACKET_BYTES: usize = 1 << 10;
 #[derive(Default)]
 pub struct Lane {
     under_way: usize,
+    /// Bytes of all of them, under way and in line.
+    bytes: usize,
     /// When a packet was last answered, or the first one since then set out.
     answered_ms: u64,
     /// Whether a packet since then got no answer.
     has_failed: bool,
-    line: VecDeque<InLine>,
+    line: VecDeque<Packet>,
 }
 
-struct InLine {
-    request: Request,
-    origin: Origin,
+/// What a packet takes.
+#[derive(Clone, Copy)]
+struct Weight {
     bytes: usize,
+    /// All of that, or nothing.
+    carried_bytes: usize,
+}
+
+impl Weight {
+    fn new(envelope_bytes: usize, is_carried: bool) -> Self {
+        let bytes = envelope_bytes + PACKET_BYTES;
+        let carried_bytes = if is_carried { bytes } else { 0 };
+        Self {
+            bytes,
+            carried_bytes,
+        }
+    }
+}
+
+/// Bytes of packets: over one link, over all of them, and what is carried of that.
+struct Load<'a> {
+    lane: &'a mut usize,
+    all: &'a mut usize,
+    carried: &'a mut usize,
+}
+
+impl Load<'_> {
+    /// Counts a packet over the link; tells whether there was room.
+    fn add(self, weight: Weight) -> bool {
+        let has_room = *self.lane + weight.bytes <= MOST_LANE_BYTES
+            && *self.all + weight.bytes <= MOST_BYTES
+            && *self.carried + weight.carried_bytes <= MOST_CARRIED_BYTES;
+        if has_room {
+            *self.lane += weight.bytes;
+            *self.all += weight.bytes;
+            *self.carried += weight.carried_bytes;
+        }
+        has_room
+    }
+
+    /// A packet over the link is no more.
+    fn remove(self, weight: Weight) {
+        *self.lane -= weight.bytes;
+        *self.all -= weight.bytes;
+        *self.carried -= weight.carried_bytes;
+    }
 }
 
 impl Node {
-    /// Sends an envelope over a link, now or when there is room.
-    pub(super) fn ask_packet(
-        &mut self,
-        peer: Libp2pPeerId,
-        hops: u8,
-        deadline_ms: u32,
-        envelope: &[u8],
-        origin: Origin,
-    ) {
-        let bytes = envelope.len() + PACKET_BYTES;
+    fn weight(&self, packet: &Packet) -> Weight {
+        let envelope = &packet.envelope;
+        Weight::new(envelope.bytes.len(), envelope.author != self.me)
+    }
+
+    /// Sends a packet over a link, now or when there is room.
+    pub(super) fn ask_packet(&mut self, peer: Libp2pPeerId, packet: Packet) {
+        let weight = self.weight(&packet);
         let lane = self.lanes.entry(peer).or_default();
-        if self.outbound_bytes + bytes > MOST_BYTES || lane.line.len() >= MOST_IN_LINE {
-            return self.lose(origin);
+        let load = Load {
+            lane: &mut lane.bytes,
+            all: &mut self.outbound_bytes,
+            carried: &mut self.carried_bytes,
+        };
+        if lane.line.len() >= MOST_IN_LINE || !load.add(weight) {
+            return self.lose(packet.origin);
         }
-        self.outbound_bytes += bytes;
-        let request = Request::Packet {
-            hops,
-            deadline_ms,
-            envelope: envelope.to_vec(),
-        };
-        let packet = InLine {
-            request,
-            origin,
-            bytes,
-        };
         lane.line.push_back(packet);
         self.move_up(peer);
+    }
+
+    /// There is a lane for as long as something is under way or in line.
+    fn unload(&mut self, peer: Libp2pPeerId, packet: &Packet) {
+        let weight = self.weight(packet);
+        if let Some(lane) = self.lanes.get_mut(&peer) {
+            let load = Load {
+                lane: &mut lane.bytes,
+                all: &mut self.outbound_bytes,
+                carried: &mut self.carried_bytes,
+            };
+            load.remove(weight);
+        }
     }
 
     /// Sends what there is room for.
@@ -85,18 +142,18 @@ impl Node {
                 lane.answered_ms = now_ms;
             }
             lane.under_way += 1;
-            let InLine {
-                request,
-                origin,
-                bytes,
-            } = packet;
-            self.ask(peer, request, Outbound::Packet { origin, bytes });
+            let request = Request::Packet {
+                hops: packet.hops,
+                deadline_ms: packet.deadline_ms,
+                envelope: packet.envelope.bytes.clone(),
+            };
+            self.ask(peer, request, Outbound::Packet(packet));
         }
     }
 
     /// A packet over a link is done with: the next one may go.
-    pub(super) fn packet_done(&mut self, peer: Libp2pPeerId, bytes: usize, is_answered: bool) {
-        self.outbound_bytes -= bytes;
+    pub(super) fn packet_done(&mut self, peer: Libp2pPeerId, packet: &Packet, is_answered: bool) {
+        self.unload(peer, packet);
         let now_ms = self.now_ms();
         if let Some(lane) = self.lanes.get_mut(&peer) {
             lane.has_failed = !is_answered;
@@ -116,8 +173,8 @@ impl Node {
     pub(super) fn tick_lanes(&mut self) {
         let now_ms = self.now_ms();
         let is_stalled = |lane: &Lane| {
-            let is_waiting =
-                lane.under_way >= MOST_AT_ONCE || (lane.has_failed && lane.under_way > 0);
+            let is_much = lane.under_way >= MOST_AT_ONCE || lane.bytes >= MUCH_LANE_BYTES;
+            let is_waiting = is_much || (lane.has_failed && lane.under_way > 0);
             is_waiting && now_ms >= lane.answered_ms + STALLED_MS
         };
         let stalled = self.lanes.iter().filter(|(_, lane)| is_stalled(lane));
@@ -135,10 +192,61 @@ impl Node {
             .get_mut(&peer)
             .map(|lane| std::mem::take(&mut lane.line));
         for packet in line.unwrap_or_default() {
-            self.outbound_bytes -= packet.bytes;
+            self.unload(peer, &packet);
             self.lose(packet.origin);
         }
         self.lanes
             .retain(|&other, lane| other != peer || lane.under_way > 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What all links carry.
+    #[derive(Default)]
+    struct Sums {
+        all: usize,
+        carried: usize,
+    }
+
+    impl Sums {
+        fn with<'a>(&'a mut self, lane: &'a mut usize) -> Load<'a> {
+            Load {
+                lane,
+                all: &mut self.all,
+                carried: &mut self.carried,
+            }
+        }
+
+        /// How many packets of a megabyte find room on a lane.
+        fn fill(&mut self, lane: &mut usize, is_carried: bool) -> usize {
+            let weight = Weight::new(1 << 20, is_carried);
+            (0..100).filter(|_| self.with(lane).add(weight)).count()
+        }
+    }
+
+    /// One member that answered a packet each fifteen seconds stopped those of all others.
+    #[test]
+    fn one_slow_link_leaves_room_for_all_others() {
+        let (mut sums, mut slow) = (Sums::default(), 0);
+        assert_eq!(sums.fill(&mut slow, true), 7);
+        assert_eq!(sums.fill(&mut slow, false), 0);
+        assert_eq!(sums.fill(&mut 0, true), 7);
+    }
+
+    #[test]
+    fn what_is_carried_leaves_room_for_this_peers_own_and_room_comes_back() {
+        let (mut sums, mut lanes) = (Sums::default(), [0; 40]);
+        let carried: usize = lanes.iter_mut().map(|lane| sums.fill(lane, true)).sum();
+        assert_eq!(carried, 31);
+        let own: usize = (0..40).map(|_| sums.fill(&mut 0, false)).sum();
+        assert_eq!(own, 32);
+        for _ in 0..7 {
+            sums.with(&mut lanes[0]).remove(Weight::new(1 << 20, true));
+        }
+        assert_eq!(lanes[0], 0);
+        assert_eq!(sums.fill(&mut lanes[0], true), 7);
     }
 }

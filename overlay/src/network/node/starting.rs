@@ -13,7 +13,7 @@ use libp2p::gossipsub::IdentTopic;
 use libp2p::identity::Keypair;
 use libp2p::swarm::SwarmEvent;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::super::alone::Alone;
 use super::super::event_queue::EventQueue;
@@ -21,10 +21,10 @@ use super::super::options::{Options, StartError};
 use super::super::shared::Shared;
 use super::super::transport;
 use super::super::turns::{self, Turns};
-use super::gossip::Told;
+use super::gossip::{MeshAge, Told};
 use super::keeping::{self, SAVE_MS};
 use super::reaching::Reach;
-use super::records::OWN_LEASES;
+use super::records::{OWN_LEASES, RECORDS};
 use super::waiting::WaitingRoom;
 use super::{Control, Node};
 use crate::back_off::BackOff;
@@ -36,11 +36,14 @@ use crate::lan::Lan;
 use crate::membership::Membership;
 use crate::offenders::Offenders;
 use crate::once::Once;
-use crate::pace::Pace;
+use crate::pace::{Pace, Paces};
+use crate::ports::Ports;
 use crate::replay::ReplayWindow;
 use crate::topology::Kind;
 use crate::{Event, addresses, identity};
 
+/// A socket on all of the machine's addresses says nothing while there are none.
+const FIRST_ADDRESS: Duration = Duration::from_secs(5);
 /// After so long without news, all of the machine's addresses are known.
 const MORE_ADDRESSES: Duration = Duration::from_millis(50);
 
@@ -104,6 +107,8 @@ impl Node {
             unwanted: BTreeMap::new(),
             probed: BTreeSet::new(),
             reach: Reach::default(),
+            router_due_ms: None,
+            callable: Vec::new(),
             bootstrap,
             alone: Alone::default(),
             hosts,
@@ -120,13 +125,16 @@ impl Node {
             is_suspected: false,
             for_leaves: Vec::new(),
             told: Told::default(),
+            mesh_age: MeshAge::default(),
             exchanged_ms: 0,
             mended_ms: 0,
             save_due_ms: SAVE_MS,
             writing: None,
+            records_heard: Paces::new(RECORDS),
             has_unsaid_members: false,
             outbound: HashMap::new(),
             outbound_bytes: 0,
+            carried_bytes: 0,
             lanes: HashMap::new(),
             waiting: WaitingRoom::default(),
             questions: BTreeMap::new(),
@@ -155,7 +163,9 @@ impl Node {
         let mut silent = HashMap::new();
         let is_wildcard = |address| addresses::ip(address).is_some_and(|ip| ip.is_unspecified());
         let has_wildcard = addresses.iter().any(is_wildcard);
-        for address in addresses {
+        let mut ports = Ports::parse(&keeping::read(self.options.ports.as_ref()));
+        for place in addresses {
+            let address = ports.before(&place).unwrap_or_else(|| place.clone());
             let failed = |error: &dyn std::fmt::Display| StartError::CannotListen {
                 address: address.to_string(),
                 reason: error.to_string(),
@@ -172,12 +182,24 @@ impl Node {
                 }
                 libp2p::TransportError::Other(error) => failed(&innermost(&error)),
             })?;
-            silent.insert(id, address);
+            silent.insert(id, place);
         }
-        while !silent.is_empty() {
-            match self.swarm.select_next_some().await {
-                SwarmEvent::NewListenAddr { listener_id, .. } => {
-                    silent.remove(&listener_id);
+        let until = Instant::now() + FIRST_ADDRESS;
+        while let Some(address) = silent.values().next() {
+            let Ok(event) = timeout_at(until, self.swarm.select_next_some()).await else {
+                return Err(StartError::CannotListen {
+                    address: address.to_string(),
+                    reason: "this machine has no such address now; is a network up?".into(),
+                });
+            };
+            match event {
+                SwarmEvent::NewListenAddr {
+                    listener_id,
+                    address,
+                } => {
+                    if let Some(place) = silent.remove(&listener_id) {
+                        ports.got(&place, &address);
+                    }
                 }
                 SwarmEvent::ListenerClosed {
                     listener_id,
@@ -198,6 +220,9 @@ impl Node {
             while let Ok(event) = timeout(MORE_ADDRESSES, self.swarm.select_next_some()).await {
                 self.on_swarm(event);
             }
+        }
+        if let Some(path) = self.options.ports.clone() {
+            keeping::write_all(vec![(path, ports.to_text())]);
         }
         self.show_listening();
         Ok(())

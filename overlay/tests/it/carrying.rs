@@ -1,0 +1,211 @@
+//! Neighbours that bring what others wrote, or too much of it; and what becomes of packets
+//! that come too early.
+
+use peercrawl_overlay::clock::Now;
+use peercrawl_overlay::envelope::{Errand, Sealer};
+use peercrawl_overlay::lease::Lease;
+use peercrawl_overlay::network::{Kind, start};
+use peercrawl_overlay::{Event, Overlay, PeerId, Purpose, identity};
+use tokio::runtime::{Builder, Runtime};
+
+use crate::attacker::{Attacker, Frame, lease, network_tag};
+use crate::fleet::{eventually, options};
+use crate::hostile::{attack, identity_of};
+use crate::impostors::greets;
+
+const URLS: Errand = Errand::Send(Purpose::Urls);
+
+fn runtime() -> Runtime {
+    let mut builder = Builder::new_current_thread();
+    builder.enable_all().build().unwrap()
+}
+
+fn packet(envelope: Vec<u8>) -> Vec<u8> {
+    Frame::Packet {
+        hops: 3,
+        deadline_ms: 0,
+        envelope,
+    }
+    .bytes()
+}
+
+/// An author whose words others bring.
+fn author(now: Now) -> Sealer {
+    let keypair = identity::keypair([77; 32]).unwrap();
+    Sealer::new(keypair, network_tag(), now).unwrap()
+}
+
+/// They took all the room that there is for packets, and came back to nobody.
+#[test]
+fn packets_to_oneself() {
+    attack(async |attacker, _| {
+        attacker.join().await;
+        let me = attacker.sealer.author();
+        for _ in 0..2 {
+            let envelope = attacker.seal(URLS, Some(me), b"back to me");
+            attacker.says(packet(envelope)).await;
+        }
+    });
+}
+
+/// An author that gave two messages one number, or sent them late, made offenders of those
+/// who carried them.
+#[test]
+fn carriers_are_not_blamed_for_what_an_author_did() {
+    let victim = start(Kind::Flat, options(1, &[])).unwrap();
+    runtime().block_on(async {
+        let mut carriers = [66, 67].map(|number| Attacker::new(number, &victim));
+        let now = carriers[0].clock.now();
+        let [mut lying, mut again] = [author(now), author(now)];
+        let id = lying.author();
+        for carrier in &mut carriers {
+            carrier.join().await;
+        }
+        let via = Lease {
+            via: vec![carriers[0].sealer.author()],
+            ..lease()
+        };
+        let seal = |sealer: &mut Sealer, errand, to: Option<PeerId>, body: &[u8], now| {
+            let sealed = sealer.seal(errand, to, body, now, 60_000);
+            sealed.unwrap().1.to_vec()
+        };
+        let record = seal(&mut lying, Errand::Lease, None, &via.encode(), now);
+        // Both count from the same number.
+        seal(&mut again, Errand::Lease, None, &via.encode(), now);
+        let records = Frame::Records(vec![record]).bytes();
+        carriers[0].says(records).await.unwrap();
+        eventually("it is a member", || {
+            victim.members().iter().any(|member| member.id == id)
+        });
+        let to = Some(victim.me());
+        let long_ago = Now {
+            wall_ms: now.wall_ms - 300_000,
+            ..now
+        };
+        for _ in 0..30 {
+            let first = packet(seal(&mut lying, URLS, to, b"one", now));
+            carriers[0].says(first).await.unwrap();
+            let second = packet(seal(&mut again, URLS, to, b"two", now));
+            carriers[1].says(second).await.unwrap();
+        }
+        for _ in 0..120 {
+            let late = packet(seal(&mut again, URLS, to, b"late", long_ago));
+            carriers[1].says(late).await.unwrap();
+        }
+        assert_eq!(victim.offenders(), []);
+        let events = victim.events();
+        let heard = events.try_iter().filter_map(|event| match event {
+            Event::Message { bytes, .. } => Some(bytes),
+            _ => None,
+        });
+        let heard: Vec<_> = heard.collect();
+        assert_eq!(heard.len(), 30);
+        assert!(heard.iter().all(|bytes| bytes[..] == *b"one"));
+    });
+}
+
+/// Who brings its own words too late is to blame for that.
+#[test]
+fn own_words_that_are_always_late() {
+    attack(async |attacker, victim| {
+        attacker.join().await;
+        let now = attacker.clock.now();
+        let long_ago = Now {
+            wall_ms: now.wall_ms - 300_000,
+            ..now
+        };
+        for _ in 0..150 {
+            let sealed = attacker
+                .sealer
+                .seal(URLS, Some(victim.me()), b"late", long_ago, 0);
+            let envelope = sealed.unwrap().1.to_vec();
+            if attacker.says(packet(envelope)).await.is_none() {
+                break;
+            }
+        }
+    });
+}
+
+/// Nobody says as much at once, and all of it is known.
+#[test]
+fn frames_of_more_records_than_anybody_sends() {
+    attack(async |attacker, _| {
+        attacker.join().await;
+        for _ in 0..2 {
+            let record = attacker.seal(Errand::Lease, None, &lease().encode());
+            let records = vec![record; 2_000];
+            attacker.says(Frame::Records(records).bytes()).await;
+        }
+    });
+}
+
+/// A signature takes time to check. What is known already is not even looked at, so a lie
+/// about it does no harm, not even to the liar.
+#[test]
+fn what_is_known_is_not_checked_again() {
+    let victim = start(Kind::Flat, options(1, &[])).unwrap();
+    let friend = start(Kind::Flat, options(2, &victim.listening())).unwrap();
+    eventually("friends", || victim.members().len() == 2);
+    runtime().block_on(async {
+        let mut attacker = Attacker::new(66, &victim);
+        attacker.join().await;
+        let mut record = attacker.seal(Errand::Lease, None, &lease().encode());
+        record[9..41].copy_from_slice(&identity_of(2).0);
+        record[73..81].copy_from_slice(&1u64.to_be_bytes());
+        let records = Frame::Records(vec![record]).bytes();
+        attacker.says(records).await.unwrap();
+    });
+    assert_eq!(victim.offenders(), []);
+    assert!(victim.members().iter().any(|m| m.id == friend.me()));
+}
+
+/// Each hello, also a repeated one, brought the whole table.
+#[test]
+fn whoever_greets_again_hears_of_one_peer_alone() {
+    let victim = start(Kind::Flat, options(1, &[])).unwrap();
+    let friend = start(Kind::Flat, options(2, &victim.listening())).unwrap();
+    eventually("friends", || victim.members().len() == 2);
+    runtime().block_on(async {
+        let mut attacker = Attacker::new(66, &victim);
+        attacker.connect().await;
+        assert!(greets(&mut attacker).await.len() >= 2);
+        for _ in 0..3 {
+            assert_eq!(greets(&mut attacker).await.len(), 1);
+        }
+    });
+    drop(friend);
+}
+
+/// A packet may overtake the welcome. It was lost, and what is handed on is sent once.
+#[test]
+fn a_packet_that_came_too_early_goes_again_after_the_greeting() {
+    let victim = start(Kind::Flat, options(1, &[])).unwrap();
+    runtime().block_on(async {
+        let mut attacker = Attacker::new(66, &victim);
+        attacker.join().await;
+        let id = attacker.sealer.author();
+        victim
+            .send(id, Purpose::Urls, b"once more".as_slice().into())
+            .unwrap();
+        let (mut packets, mut is_greeted) = (Vec::new(), false);
+        while packets.len() < 2 {
+            let is_early = packets.is_empty();
+            let frame = attacker.answers(|frame| match frame[0] {
+                // A welcome with room and without records.
+                0 => vec![0, 1, 0],
+                // There is no link here.
+                2 if is_early => vec![5],
+                _ => vec![2],
+            });
+            let frame = frame.await;
+            is_greeted |= frame[0] == 0;
+            if frame[0] == 2 {
+                assert_eq!(is_greeted, !is_early);
+                // All but the number of hops that are left.
+                packets.push(frame[2..].to_vec());
+            }
+        }
+        assert_eq!(packets[0], packets[1]);
+        assert_eq!(victim.statistics().messages_dropped, 0);
+    });
+}
