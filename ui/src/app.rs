@@ -13,7 +13,7 @@ use crate::command::{Command, Screen, ViewRequest};
 use crate::fonts::SystemFonts;
 use crate::frame::dialogs::{self, Outlook};
 use crate::frame::{Dialog, Draft, Scene, Toasts, rail, shortcuts, status};
-use crate::model::{Model, OnClose, RunState, ThemeChoice};
+use crate::model::{Model, OnClose, ResultRow, RunState, ThemeChoice, View};
 use crate::screens::{self, Screens};
 use crate::theme;
 
@@ -69,6 +69,7 @@ pub fn run<B: Backend + 'static>(
     make: impl FnOnce(Waker) -> B,
 ) -> eframe::Result {
     let is_hidden = window.is_hidden;
+    let is_wayland = is_wayland();
     let mut viewport = ViewportBuilder::default()
         .with_title(TITLE)
         .with_app_id(APP_ID)
@@ -77,7 +78,7 @@ pub fn run<B: Backend + 'static>(
     if let Some(icon) = window.icon {
         viewport = viewport.with_icon(icon);
     }
-    let options = eframe::NativeOptions {
+    let mut options = eframe::NativeOptions {
         viewport,
         renderer: eframe::Renderer::Glow,
         // Hides steps in gradients, of which there are none, and costs time on a
@@ -85,6 +86,8 @@ pub fn run<B: Backend + 'static>(
         dithering: false,
         ..eframe::NativeOptions::default()
     };
+    // On Wayland, drawing would wait for as long as the window is minimised.
+    options.glow_options.vsync = !is_wayland;
     eframe::run_native(
         TITLE,
         options,
@@ -93,9 +96,16 @@ pub fn run<B: Backend + 'static>(
             let backend = make(Waker(ctx.clone()));
             let mut app = App::new(ctx, backend).with_system_fonts();
             app.begins_hidden = is_hidden;
+            app.is_wayland = is_wayland;
             Ok(Box::new(app))
         }),
     )
+}
+
+/// Whether the window is going to be one of Wayland, which winit takes wherever it can.
+fn is_wayland() -> bool {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    cfg!(target_os = "linux") && (is_set("WAYLAND_DISPLAY") || is_set("WAYLAND_SOCKET"))
 }
 
 /// See the module.
@@ -111,12 +121,16 @@ pub struct App<B> {
     dialog: Option<Dialog>,
     /// `None` in tests, where nothing may depend on the machine.
     fonts: Option<SystemFonts>,
+    /// The results whose titles need no further font.
+    covered: Option<Arc<View<ResultRow>>>,
     /// Once it may close, it does.
     closing: bool,
     /// The last `raise_window` that was followed.
     raised: u64,
     /// Whether it is to be out of sight from its first frame on.
     begins_hidden: bool,
+    /// Whether it is a window of Wayland, which can neither be hidden nor take a file.
+    is_wayland: bool,
     /// What decided on the layout of the last frame.
     laid_out: Option<Layout>,
 }
@@ -128,6 +142,7 @@ struct Layout {
     asks_first: bool,
     asks_to_join: bool,
     is_demo: bool,
+    has_way_out: bool,
     warnings: usize,
     dialog: Option<Dialog>,
     toasts: usize,
@@ -151,8 +166,10 @@ impl<B: Backend> App<B> {
             toasts: Toasts::default(),
             dialog: None,
             fonts: None,
+            covered: None,
             closing: false,
             begins_hidden: false,
+            is_wayland: false,
             laid_out: None,
         }
     }
@@ -160,6 +177,12 @@ impl<B: Backend> App<B> {
     /// Looks for fonts of the system where the built-in ones lack a script.
     pub fn with_system_fonts(mut self) -> Self {
         self.fonts = Some(SystemFonts::default());
+        self
+    }
+
+    /// Makes it a window of Wayland: for tests.
+    pub fn on_wayland(mut self) -> Self {
+        self.is_wayland = true;
         self
     }
 
@@ -180,6 +203,11 @@ impl<B: Backend> App<B> {
     }
 
     fn hide(&mut self, ctx: &Context) {
+        if self.is_wayland {
+            // Nobody tells when it is looked at again, so models have to go on coming.
+            ctx.send_viewport_cmd(ViewportCommand::Minimized(true));
+            return;
+        }
         self.backend.send(Command::Hidden);
         ctx.send_viewport_cmd(ViewportCommand::Visible(false));
     }
@@ -252,6 +280,7 @@ impl<B: Backend> App<B> {
             asks_first: self.model.first_run.is_some(),
             asks_to_join: self.model.crawl.offer.is_some(),
             is_demo: self.model.demo.is_some(),
+            has_way_out: status::way_out(&self.model.state).is_some(),
             warnings: self.model.warnings.len(),
             dialog: self.dialog.clone(),
             toasts: self.toasts.count(),
@@ -262,14 +291,21 @@ impl<B: Backend> App<B> {
         }
     }
 
+    /// Looks for fonts that the titles need: once for all, because most models have the same
+    /// results as the last one.
     fn cover_scripts(&mut self, ctx: &Context) {
         let Some(fonts) = &mut self.fonts else { return };
         fonts.take(ctx);
-        if self.view.screen == Screen::Activity {
-            for row in &self.model.results.rows {
-                fonts.cover(ctx, &row.title);
-            }
+        let results = &self.model.results;
+        let is_covered = |covered| Arc::ptr_eq(covered, results);
+        if self.view.screen != Screen::Activity || self.covered.as_ref().is_some_and(is_covered) {
+            return;
         }
+        for row in &results.rows {
+            fonts.cover(ctx, &row.title);
+        }
+        // A font that is still coming may not be the only one.
+        self.covered = (!fonts.is_looking()).then(|| Arc::clone(results));
     }
 }
 
@@ -309,6 +345,7 @@ impl<B: Backend> eframe::App for App<B> {
             commands: &mut commands,
             toasts: &mut self.toasts,
             dialog: &mut self.dialog,
+            is_wayland: self.is_wayland,
             time_secs: ctx.input(|input| input.time),
         };
         if scene.dialog.is_none() && model.first_run.is_none() {

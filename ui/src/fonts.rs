@@ -135,6 +135,11 @@ impl SystemFonts {
         self.coming = started.is_ok().then_some(receiver);
     }
 
+    /// Whether a font is being looked for. Until it is there, no other one is.
+    pub fn is_looking(&self) -> bool {
+        self.coming.is_some()
+    }
+
     /// Takes a font that has been read meanwhile.
     pub fn take(&mut self, ctx: &Context) {
         let Some(coming) = &self.coming else { return };

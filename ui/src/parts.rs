@@ -112,8 +112,17 @@ pub fn button(text: &str) -> Button<'_> {
     Button::new(text).min_size(vec2(0.0, theme::CONTROL_HEIGHT))
 }
 
+/// Words under the pointer, made once it is there: the rows of a table have hundreds of them.
+pub fn with_tip(response: Response, words: impl FnOnce() -> String) -> Response {
+    response.on_hover_ui(|ui| {
+        // As `on_hover_text` does it: a longer text would keep the width of a shorter one.
+        ui.set_max_width(ui.spacing().tooltip_width);
+        ui.label(words());
+    })
+}
+
 /// A button of a table's row. All rows have the same word on it; the label tells them apart.
-pub fn row_button_ui(ui: &mut Ui, text: &str, label: &str) -> Response {
+pub fn row_button_ui(ui: &mut Ui, text: &str, label: impl Fn() -> String) -> Response {
     let response = ui
         .scope(|ui| {
             ui.spacing_mut().button_padding.x = 6.0;
@@ -121,14 +130,29 @@ pub fn row_button_ui(ui: &mut Ui, text: &str, label: &str) -> Response {
         })
         .inner;
     let enabled = ui.is_enabled();
-    response.widget_info(|| WidgetInfo::labeled(WidgetType::Button, enabled, label));
-    response.on_hover_text(label)
+    response.widget_info(|| WidgetInfo::labeled(WidgetType::Button, enabled, label()));
+    with_tip(response, label)
 }
 
 /// A field for text under its name.
 pub fn text_field_ui(ui: &mut Ui, name: &str, text: &mut String, hint: &str) -> Response {
+    text_field_before_ui(ui, name, text, hint, 0.0)
+}
+
+/// Width of a field for text at least; a narrower line has it below its name.
+const LEAST_FIELD_WIDTH: f32 = 160.0;
+
+/// A field for text that leaves so much of its line to what comes after it.
+pub fn text_field_before_ui(
+    ui: &mut Ui,
+    name: &str,
+    text: &mut String,
+    hint: &str,
+    after_width: f32,
+) -> Response {
     let label = ui.label(name);
-    let width = ui.available_width().min(theme::TEXT_WIDTH * 0.75);
+    let room = ui.available_size_before_wrap().x - after_width;
+    let width = room.clamp(LEAST_FIELD_WIDTH, theme::TEXT_WIDTH * 0.75);
     ui.add(
         TextEdit::singleline(text)
             .hint_text(hint)
@@ -197,22 +221,19 @@ fn parse_limit(text: &str) -> Option<f64> {
     digits.parse().ok()
 }
 
-/// A number in a table: to the right, with the exact value under the pointer.
-pub fn number_ui(ui: &mut Ui, text: String, exact: Option<String>) {
-    ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-        let response = ui.add(Label::new(text).truncate());
-        if let Some(exact) = exact {
-            response.on_hover_text(exact);
-        }
-    });
+/// A number in a table: to the right.
+pub fn number_ui(ui: &mut Ui, text: String) -> Response {
+    let layout = Layout::right_to_left(Align::Center);
+    ui.with_layout(layout, |ui| ui.add(Label::new(text).truncate()))
+        .inner
 }
 
 /// Text of a fixed width, to the right, so that its neighbours stay where they are.
-pub fn fixed_ui(ui: &mut Ui, width: f32, text: RichText, exact: String) {
+pub fn fixed_ui(ui: &mut Ui, width: f32, text: RichText, exact: impl FnOnce() -> String) {
     let size = vec2(width, ui.spacing().interact_size.y);
     ui.allocate_ui_with_layout(size, Layout::right_to_left(Align::Center), |ui| {
         ui.set_min_size(size);
-        ui.add(Label::new(text).extend()).on_hover_text(exact);
+        with_tip(ui.add(Label::new(text).extend()), exact);
     });
 }
 

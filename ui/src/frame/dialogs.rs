@@ -72,7 +72,9 @@ fn close_ui(
     outlook: &mut Outlook,
 ) -> bool {
     parts::heading_ui(ui, "Keep crawling without the window?");
-    ui.label(if scene.model.abilities.tray {
+    ui.label(if scene.is_wayland {
+        "PeerCrawl can go on with its window minimised."
+    } else if scene.model.abilities.tray {
         "PeerCrawl can go on in the background. Its icon in the tray brings the window back."
     } else {
         "PeerCrawl can go on in the background. Start it again to bring the window back."

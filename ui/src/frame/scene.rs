@@ -20,6 +20,8 @@ pub struct Scene<'a> {
     pub toasts: &'a mut Toasts,
     /// The question that is being asked.
     pub dialog: &'a mut Option<Dialog>,
+    /// Whether the window is one of Wayland, which can neither be hidden nor take a file.
+    pub is_wayland: bool,
     /// Seconds since the window was made.
     pub time_secs: f64,
 }

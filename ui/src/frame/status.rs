@@ -14,7 +14,10 @@ use crate::theme::{self, Palette};
 /// All buttons side by side, in the longest case.
 const BUTTONS_WIDTH: f32 = 680.0;
 
-const DEMO: &str = "This is a demo: a made-up web on this computer. Nothing of it is kept.";
+const DEMO: &str = "A demo on a made-up web. Nothing is kept.";
+const DEMO_TIP: &str = "The made-up web is on this computer, and all of it goes with the demo.";
+/// What is said of a demo and *Slow mode* side by side.
+const DEMO_WIDTH: f32 = 512.0;
 
 /// Draws it.
 pub fn status_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
@@ -39,8 +42,12 @@ pub fn status_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
             );
         },
     );
-    parts::line_ui(ui, BUTTONS_WIDTH, |ui, is_narrow| {
+    let has_room = parts::line_ui(ui, BUTTONS_WIDTH, |ui, is_narrow| {
         buttons_ui(ui, scene);
+        let has_room = !is_narrow && ui.available_width() >= DEMO_WIDTH;
+        if has_room {
+            demo_ui(ui, scene);
+        }
         let layout = match is_narrow {
             true => *ui.layout(),
             false => Layout::right_to_left(Align::Center),
@@ -61,20 +68,26 @@ pub fn status_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
                 scene.change(Setting::SlowMode(slow));
             }
         });
+        has_room
     });
-    if let Some(demo) = model.demo {
-        ui.horizontal_wrapped(|ui| {
-            ui.colored_label(palette.amber, DEMO);
-            if demo.can_leave && ui.add(parts::button("Leave the demo")).clicked() {
-                scene.send(Command::LeaveDemo);
-            }
-        });
+    if model.demo.is_some() && !has_room {
+        ui.horizontal_wrapped(|ui| demo_ui(ui, scene));
     }
     for warning in &model.warnings {
         ui.horizontal_wrapped(|ui| {
             let text = format!("{} {warning}", symbols::PROBLEM);
             ui.colored_label(palette.amber, text);
         });
+    }
+}
+
+/// What a demo is, and the way out of it.
+fn demo_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
+    let Some(demo) = scene.model.demo else { return };
+    ui.colored_label(theme::palette(ui).amber, DEMO)
+        .on_hover_text(DEMO_TIP);
+    if demo.can_leave && ui.add(parts::button("Leave the demo")).clicked() {
+        scene.send(Command::LeaveDemo);
     }
 }
 
@@ -114,8 +127,7 @@ fn buttons_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
             self::finish(scene);
         }
     });
-    if let RunState::Paused(reason) = *state
-        && let Some((name, screen)) = way_out(reason)
+    if let Some((name, screen)) = way_out(state)
         && ui.add(parts::button(name)).clicked()
     {
         scene.view.screen = screen;
@@ -132,7 +144,10 @@ pub fn finish(scene: &mut Scene<'_>) {
 }
 
 /// Where a pause that *Start* cannot end can be ended.
-fn way_out(reason: PauseReason) -> Option<(&'static str, Screen)> {
+pub fn way_out(state: &RunState) -> Option<(&'static str, Screen)> {
+    let RunState::Paused(reason) = state else {
+        return None;
+    };
     match reason {
         PauseReason::ByYou | PauseReason::Until { .. } => None,
         PauseReason::ArchiveFull => Some(("Make room…", Screen::Archive)),
@@ -143,8 +158,9 @@ fn way_out(reason: PauseReason) -> Option<(&'static str, Screen)> {
 
 fn rate_ui(ui: &mut Ui, glyph: char, name: &str, bytes_per_s: f64) {
     let text = RichText::new(format!("{glyph} {}", format::byte_rate(bytes_per_s)));
-    let exact = format!("{name}: {} bytes/s", format::count(bytes_per_s as u64));
-    parts::fixed_ui(ui, 112.0, text, exact);
+    parts::fixed_ui(ui, 112.0, text, || {
+        format!("{name}: {} bytes/s", format::count(bytes_per_s as u64))
+    });
 }
 
 fn limit_words(kib_per_s: u32) -> String {
@@ -205,6 +221,7 @@ pub fn sentence(model: &Model) -> String {
             }
             PauseReason::ArchiveFull => "Paused: the archive is full".to_owned(),
         },
+        RunState::Finishing { fetches_left: 0 } => "Leaving the network".to_owned(),
         RunState::Finishing { fetches_left } => {
             let pages = format::counted((*fetches_left).into(), "page", "pages");
             format!("Finishing: {pages} under way")
@@ -242,5 +259,9 @@ mod tests {
         let until_ms = model.now_ms + 4_200;
         model.state = RunState::Waiting(WaitReason::HostsRest { until_ms });
         assert!(sentence(&model).contains("next page in 5 s"));
+        model.state = RunState::Finishing { fetches_left: 1 };
+        assert_eq!(sentence(&model), "Finishing: 1 page under way");
+        model.state = RunState::Finishing { fetches_left: 0 };
+        assert_eq!(sentence(&model), "Leaving the network");
     }
 }

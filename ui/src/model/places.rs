@@ -104,7 +104,7 @@ pub struct Crawl {
 pub struct SeedCheck {
     /// The text that was checked, exactly.
     pub text: String,
-    /// Its lines that are not empty, in order.
+    /// Its lines that are not empty, in order; of very many the first ones alone.
     pub lines: Vec<SeedLine>,
 }
 

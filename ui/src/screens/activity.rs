@@ -14,6 +14,8 @@ use crate::theme;
 
 /// Rows of the list of what is being fetched now at most; the rest is counted.
 const FETCHING_SHOWN: usize = 4;
+/// Their ages grow in steps: a finer one would be another text to lay out in every frame.
+const AGE_STEP_MS: u64 = 100;
 
 const LINE_HEIGHT: f32 = 20.0;
 /// All columns side by side.
@@ -55,10 +57,12 @@ fn fetching_ui(ui: &mut Ui, scene: &Scene<'_>) {
         for fetch in fetching.iter().take(FETCHING_SHOWN) {
             ui.horizontal(|ui| {
                 let past = scene.model.now_ms.saturating_sub(fetch.since_ms);
+                let past = past / AGE_STEP_MS * AGE_STEP_MS;
                 ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
                     let text = RichText::new(format::lasting(past)).small().weak();
-                    let since = scene.local(fetch.since_ms).clock_secs();
-                    parts::fixed_ui(ui, 56.0, text, format!("since {since}"));
+                    parts::fixed_ui(ui, 56.0, text, || {
+                        format!("since {}", scene.local(fetch.since_ms).clock_secs())
+                    });
                     ui.with_layout(Layout::left_to_right(Align::Center), |ui| {
                         ui.add(Label::new(RichText::new(&fetch.url).monospace()).truncate());
                     });
@@ -171,20 +175,19 @@ fn results_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
                     return;
                 };
                 row.col(|ui| {
-                    let local = scene.local(result.at_ms);
-                    let age = format::ago(result.at_ms, scene.model.now_ms);
-                    ui.label(RichText::new(local.clock_secs()).small().weak())
-                        .on_hover_text(age);
+                    let clock = scene.local(result.at_ms).clock_secs();
+                    let time = ui.label(RichText::new(clock).small().weak());
+                    parts::with_tip(time, || format::ago(result.at_ms, scene.model.now_ms));
                 });
                 row.col(|ui| outcome_ui(ui, result));
                 row.col(|ui| page_ui(ui, result));
                 row.col(|ui| {
-                    let exact = format!("{} bytes", format::count(result.bytes));
-                    parts::number_ui(ui, format::bytes(result.bytes), Some(exact));
+                    let size = parts::number_ui(ui, format::bytes(result.bytes));
+                    parts::with_tip(size, || format!("{} bytes", format::count(result.bytes)));
                 });
                 row.col(|ui| {
-                    let label = format!("Block {}", result.host);
-                    if parts::row_button_ui(ui, "Block", &label).clicked() {
+                    let label = || format!("Block {}", result.host);
+                    if parts::row_button_ui(ui, "Block", label).clicked() {
                         block = Some(result.host.clone());
                     }
                 });
@@ -204,12 +207,13 @@ fn results_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
 fn outcome_ui(ui: &mut Ui, result: &ResultRow) {
     let color: Color32 = symbols::outcome_color(result.outcome, theme::palette(ui));
     let text = RichText::new(symbols::outcome(result.outcome).text()).color(color);
-    let took = format::lasting(result.took_ms);
-    let tip = match result.detail.is_empty() {
-        true => format!("took {took}"),
-        false => format!("{}, took {took}", result.detail),
-    };
-    ui.add(Label::new(text).truncate()).on_hover_text(tip);
+    parts::with_tip(ui.add(Label::new(text).truncate()), || {
+        let took = format::lasting(result.took_ms);
+        match result.detail.is_empty() {
+            true => format!("took {took}"),
+            false => format!("{}, took {took}", result.detail),
+        }
+    });
 }
 
 fn page_ui(ui: &mut Ui, result: &ResultRow) {
@@ -217,5 +221,5 @@ fn page_ui(ui: &mut Ui, result: &ResultRow) {
         true => Label::new(RichText::new(&result.url).monospace()),
         false => Label::new(&result.title),
     };
-    ui.add(label.truncate()).on_hover_text(&result.url);
+    parts::with_tip(ui.add(label.truncate()), || result.url.clone());
 }

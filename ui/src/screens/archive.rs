@@ -201,14 +201,18 @@ fn table_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
                 row.col(|ui| {
                     ui.add(Label::new(RichText::new(&file.name).monospace()).truncate());
                 });
-                row.col(|ui| parts::number_ui(ui, format::count(file.pages), None));
                 row.col(|ui| {
-                    let exact = format!("{} bytes", format::count(file.bytes));
-                    parts::number_ui(ui, format::bytes(file.bytes), Some(exact));
+                    parts::number_ui(ui, format::count(file.pages));
+                });
+                row.col(|ui| {
+                    let size = parts::number_ui(ui, format::bytes(file.bytes));
+                    parts::with_tip(size, || format!("{} bytes", format::count(file.bytes)));
                 });
                 for at_ms in [file.from_ms, file.to_ms] {
-                    let exact = scene.local(at_ms).date_with_year();
-                    row.col(|ui| parts::number_ui(ui, scene.clock_or_date(at_ms), Some(exact)));
+                    row.col(|ui| {
+                        let time = parts::number_ui(ui, scene.clock_or_date(at_ms));
+                        parts::with_tip(time, || scene.local(at_ms).date_with_year());
+                    });
                 }
             });
         });

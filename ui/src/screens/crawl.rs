@@ -20,6 +20,8 @@ pub struct CrawlState {
     seeds: String,
     /// The text that was last sent to be checked.
     sent: String,
+    /// The depth while it is being dragged: what a crawl drops on the way is gone.
+    dragged_depth: Option<u32>,
     /// Where to write a join file; the model's proposal until it is changed.
     new_join_file: Option<String>,
     /// The join file to open.
@@ -34,7 +36,7 @@ pub fn crawl_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut CrawlState) {
     }
     parts::titled_card_ui(ui, "Add web sites", |ui| add_ui(ui, scene, state));
     parts::titled_card_ui(ui, "Where the crawl begins", |ui| seeds_ui(ui, scene));
-    parts::titled_card_ui(ui, "How far it goes", |ui| scope_ui(ui, scene));
+    parts::titled_card_ui(ui, "How far it goes", |ui| scope_ui(ui, scene, state));
     parts::titled_card_ui(ui, "Crawl with friends", |ui| join_ui(ui, scene, state));
     parts::titled_card_ui(ui, "Blocked sites", |ui| blocked_ui(ui, scene));
 }
@@ -88,12 +90,15 @@ fn add_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut CrawlState) {
         match &line.problem {
             None => good.push(line.text.clone()),
             Some(problem) => {
-                bad.push(line.text.clone());
-                let text = format!("{} {}: {problem}", symbols::PROBLEM, line.text);
-                ui.add(Label::new(RichText::new(text).color(palette.red)).wrap());
+                bad.push(line.text.as_str());
+                if bad.len() <= SEEDS_SHOWN {
+                    let text = format!("{} {}: {problem}", symbols::PROBLEM, line.text);
+                    ui.add(Label::new(RichText::new(text).color(palette.red)).wrap());
+                }
             }
         }
     }
+    more_ui(ui, bad.len());
     ui.horizontal_wrapped(|ui| {
         let name = match good.len() as u64 {
             0 | 1 => "Add web site".to_owned(),
@@ -105,8 +110,11 @@ fn add_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut CrawlState) {
                     "{} added.",
                     format::counted(good.len() as u64, "web site", "web sites")
                 );
-                // What is wrong stays, to be mended.
-                state.seeds = bad.join("\n");
+                // What is wrong stays, to be mended, and what was too much to be checked at once.
+                let lines = state.seeds.lines().filter(|line| !line.trim().is_empty());
+                let unchecked = lines.skip(check.lines.len());
+                let left: Vec<&str> = bad.iter().copied().chain(unchecked).collect();
+                state.seeds = left.join("\n");
                 scene.send(Command::AddSeeds(good.clone()));
                 // No Undo: what the crawl has begun with, it does not forget.
                 scene.toasts.say(text, None, scene.time_secs);
@@ -119,8 +127,16 @@ fn add_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut CrawlState) {
     });
 }
 
-/// Seeds that are listed at most; the rest is counted.
+/// Seeds, or lines that are none, that are listed at most; the rest is counted.
 const SEEDS_SHOWN: usize = 50;
+
+/// Says how many are not listed, if any are not.
+fn more_ui(ui: &mut Ui, number: usize) {
+    if number > SEEDS_SHOWN {
+        let more = (number - SEEDS_SHOWN) as u64;
+        ui.weak(format!("and {} more", format::count(more)));
+    }
+}
 
 fn seeds_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     let seeds = &scene.model.crawl.seeds;
@@ -134,16 +150,14 @@ fn seeds_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     let mut remove = None;
     for seed in seeds.iter().take(SEEDS_SHOWN) {
         ui.horizontal(|ui| {
-            let label = format!("Remove {seed}");
-            if parts::row_button_ui(ui, "Remove", &label).clicked() {
+            let label = || format!("Remove {seed}");
+            if parts::row_button_ui(ui, "Remove", label).clicked() {
                 remove = Some(seed.clone());
             }
             ui.add(Label::new(RichText::new(seed).monospace()).truncate());
         });
     }
-    if let Some(more) = seeds.len().checked_sub(SEEDS_SHOWN + 1) {
-        ui.weak(format!("and {} more", format::count(more as u64 + 1)));
-    }
+    more_ui(ui, seeds.len());
     if let Some(seed) = remove {
         let text = format!(
             "{seed} is no beginning any more. What was found from there is still fetched; \
@@ -154,7 +168,7 @@ fn seeds_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     }
 }
 
-fn scope_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
+fn scope_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut CrawlState) {
     ui.spacing_mut().item_spacing.y = 2.0;
     let now = scene.draft.get().scope;
     let choices = [
@@ -172,7 +186,7 @@ fn scope_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     }
     ui.horizontal_wrapped(|ui| {
         let depth = scene.draft.get().max_depth;
-        let mut changed = depth;
+        let mut changed = state.dragged_depth.unwrap_or(depth);
         let label = ui.label("Links to follow from there at most");
         let field = ui
             .add(
@@ -182,7 +196,8 @@ fn scope_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
             )
             .labelled_by(label.id)
             .on_hover_text("0 fetches only the web sites above");
-        if field.changed() && changed != depth {
+        state.dragged_depth = field.dragged().then_some(changed);
+        if state.dragged_depth.is_none() && changed != depth {
             scene.change(Setting::MaxDepth(changed));
         }
     });
@@ -221,8 +236,8 @@ fn blocked_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     let mut unblock = None;
     for host in blocked {
         ui.horizontal(|ui| {
-            let label = format!("Unblock {host}");
-            if parts::row_button_ui(ui, "Unblock", &label).clicked() {
+            let label = || format!("Unblock {host}");
+            if parts::row_button_ui(ui, "Unblock", label).clicked() {
                 unblock = Some(host.clone());
             }
             ui.label(host);

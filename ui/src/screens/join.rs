@@ -14,7 +14,7 @@ use crate::theme;
 /// Seeds and peers of an offer that are listed at most.
 const LISTED: usize = 8;
 
-/// A field to open a join file with. Files dropped onto the window work too.
+/// A field to open a join file with. Files dropped onto the window mostly work too.
 pub fn open_ui(ui: &mut Ui, scene: &mut Scene<'_>, path: &mut String) {
     parts::text_field_ui(ui, "Open a join file", path, "crawl.peercrawl");
     parts::problem_ui(ui, scene.model.problem(Field::JoinFile));
@@ -26,7 +26,9 @@ pub fn open_ui(ui: &mut Ui, scene: &mut Scene<'_>, path: &mut String) {
             }
         });
         browse_ui(ui, scene, Field::JoinFile, "Browse…");
-        parts::weak_ui(ui, "or drop it onto this window");
+        if !scene.is_wayland {
+            parts::weak_ui(ui, "or drop it onto this window");
+        }
     });
 }
 

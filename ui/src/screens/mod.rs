@@ -40,9 +40,11 @@ pub fn screen_ui(ui: &mut Ui, scene: &mut Scene<'_>, screens: &mut Screens) {
         Screen::Overview => scroll_ui(ui, "overview", |ui| {
             overview::overview_ui(ui, scene, &mut screens.overview);
         }),
-        Screen::Activity => table_ui(ui, "activity", |ui| activity::activity_ui(ui, scene)),
-        Screen::Queues => table_ui(ui, "queues", |ui| queues::queues_ui(ui, scene)),
-        Screen::Network => table_ui(ui, "network", |ui| {
+        Screen::Activity => table_ui(ui, "activity", theme::LOW, |ui| {
+            activity::activity_ui(ui, scene);
+        }),
+        Screen::Queues => table_ui(ui, "queues", theme::LOW, |ui| queues::queues_ui(ui, scene)),
+        Screen::Network => table_ui(ui, "network", network::LEAST_HEIGHT, |ui| {
             network::network_ui(ui, scene, &mut screens.network);
         }),
         Screen::Crawl => scroll_ui(ui, "crawl", |ui| {
@@ -52,7 +54,7 @@ pub fn screen_ui(ui: &mut Ui, scene: &mut Scene<'_>, screens: &mut Screens) {
             archive::archive_ui(ui, scene, &mut screens.archive);
         }),
         Screen::Limits => scroll_ui(ui, "limits", |ui| limits::limits_ui(ui, scene)),
-        Screen::Log => table_ui(ui, "log", |ui| log::log_ui(ui, scene)),
+        Screen::Log => table_ui(ui, "log", theme::LOW, |ui| log::log_ui(ui, scene)),
     }
 }
 
@@ -75,9 +77,9 @@ pub fn before_all_ui(ui: &mut Ui, scene: &mut Scene<'_>, screens: &mut Screens) 
     });
 }
 
-/// A screen whose table takes the room that is left; a low window scrolls all of it.
-fn table_ui(ui: &mut Ui, name: &str, add: impl FnOnce(&mut Ui)) {
-    if ui.available_height() >= theme::LOW {
+/// A screen whose table takes the room that is left; a lower window scrolls all of it.
+fn table_ui(ui: &mut Ui, name: &str, least_height: f32, add: impl FnOnce(&mut Ui)) {
+    if ui.available_height() >= least_height {
         return add(ui);
     }
     scroll_ui(ui, name, |ui| {

@@ -1,6 +1,6 @@
 //! Network: who takes part.
 
-use eframe::egui::{Align, Label, Layout, RichText, Ui};
+use eframe::egui::{Align, Key, Label, Layout, RichText, Ui};
 use egui_extras::{Column, TableBuilder};
 
 use super::ring::ring_ui;
@@ -21,11 +21,23 @@ pub struct NetworkState {
     sent: Option<String>,
 }
 
-const RING_SIZE: f32 = 184.0;
+/// A screen with less room than this scrolls as a whole: it would show too few peers.
+pub const LEAST_HEIGHT: f32 = 432.0;
+/// The table is at least so high that it shows a few.
+const LEAST_ROWS: f32 = 4.0;
+/// Everything but the ring, with a few peers.
+const OTHER_HEIGHT: f32 = 376.0;
+/// The ring where there is little room, and where there is enough.
+const SMALL_RING: f32 = 96.0;
+const LARGE_RING: f32 = 184.0;
 /// All columns of the table side by side.
 const TABLE_WIDTH: f32 = 660.0;
 /// One kind of traffic; a narrow window has fewer beside each other.
-const TRAFFIC_WIDTH: f32 = 150.0;
+const TRAFFIC_WIDTH: f32 = 130.0;
+/// A line of text that nothing can be clicked in.
+const LINE_HEIGHT: f32 = 20.0;
+/// *Add peer* and the gap before it.
+const ADD_WIDTH: f32 = 92.0;
 
 const COLUMNS: [(&str, PeerColumn); 7] = [
     ("Peer", PeerColumn::Id),
@@ -39,14 +51,15 @@ const COLUMNS: [(&str, PeerColumn); 7] = [
 
 /// Draws it.
 pub fn network_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut NetworkState) {
+    let ring_size = (ui.available_height() - OTHER_HEIGHT).clamp(SMALL_RING, LARGE_RING);
     parts::heading_ui(ui, "Network");
     parts::card_ui(ui, |ui| {
         if ui.available_width() < theme::NARROW {
-            ring_ui(ui, &scene.model.network, RING_SIZE);
+            ring_ui(ui, &scene.model.network, ring_size);
             return beside_ring_ui(ui, scene, state);
         }
         ui.horizontal_top(|ui| {
-            ring_ui(ui, &scene.model.network, RING_SIZE);
+            ring_ui(ui, &scene.model.network, ring_size);
             ui.add_space(theme::GAP);
             ui.vertical(|ui| beside_ring_ui(ui, scene, state));
         });
@@ -111,12 +124,11 @@ fn beside_ring_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut NetworkState) 
         ui,
         match network.overlay {
             OverlayKind::Supernode => {
-                "A supernode is a well-connected peer that passes messages on for others. \
-                 Peers stand on the ring by their ids, not by where they are."
+                "A supernode is a peer that passes messages on for others. \
+                 Peers stand on the ring by id, not by place."
             }
             OverlayKind::Flat => {
-                "Every peer passes messages on. \
-                 Peers stand on the ring by their ids, not by where they are."
+                "Every peer passes messages on. Peers stand on the ring by id, not by place."
             }
         },
     );
@@ -148,24 +160,21 @@ fn beside_ring_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut NetworkState) 
     {
         state.address.clear();
     }
-    let field = parts::text_field_ui(
-        ui,
-        "Peer's address",
-        &mut state.address,
-        "/dns4/example.org/tcp/4001",
-    );
+    ui.horizontal_wrapped(|ui| {
+        let hint = "/dns4/example.org/tcp/4001";
+        let text = &mut state.address;
+        let field = parts::text_field_before_ui(ui, "Peer's address", text, hint, ADD_WIDTH);
+        let entered = field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter));
+        let address = state.address.trim();
+        let add = ui.add_enabled(!address.is_empty(), parts::button("Add peer"));
+        if (add.clicked() || entered) && !address.is_empty() {
+            state.sent = Some(address.to_owned());
+            scene.send(Command::AddPeer(address.to_owned()));
+        }
+    });
     let is_sent = state.sent.as_deref() == Some(state.address.trim());
     let problem = scene.model.problem(Field::PeerAddress);
     parts::problem_ui(ui, problem.filter(|_| is_sent));
-    let entered =
-        field.lost_focus() && ui.input(|input| input.key_pressed(eframe::egui::Key::Enter));
-    let address = state.address.trim().to_owned();
-    ui.add_enabled_ui(!address.is_empty(), |ui| {
-        if (ui.add(parts::button("Add peer")).clicked() || entered) && !address.is_empty() {
-            state.sent = Some(address.clone());
-            scene.send(Command::AddPeer(address));
-        }
-    });
 }
 
 /// What the traffic with other peers was for, and what they were refused.
@@ -196,8 +205,17 @@ fn traffic_ui(ui: &mut Ui, scene: &Scene<'_>) {
             carried,
         ),
     ];
-    parts::titled_card_ui(ui, "Traffic with other peers", |ui| {
+    parts::card_ui(ui, |ui| {
         ui.spacing_mut().item_spacing.y = 4.0;
+        ui.spacing_mut().interact_size.y = LINE_HEIGHT;
+        ui.horizontal_wrapped(|ui| {
+            ui.strong("Traffic with other peers");
+            if network.addresses_refused > 0 {
+                let addresses = format::counted(network.addresses_refused, "address", "addresses");
+                let text = format!("{addresses} of peers not called: private, or leading nowhere.");
+                parts::weak_ui(ui, text);
+            }
+        });
         parts::columns_ui(ui, kinds.len(), TRAFFIC_WIDTH, |columns| {
             let count = columns.len();
             for (number, (name, tip, moved)) in kinds.into_iter().enumerate() {
@@ -218,14 +236,6 @@ fn traffic_ui(ui: &mut Ui, scene: &Scene<'_>) {
                 parts::weak_ui(ui, text).on_hover_text(exact);
             }
         });
-        let refused = match network.addresses_refused {
-            0 => "Other peers have named no address that this computer would not call.".to_owned(),
-            number => format!(
-                "{} of peers not called: private, or leading nowhere.",
-                format::counted(number, "address", "addresses")
-            ),
-        };
-        parts::weak_ui(ui, refused);
     });
 }
 
@@ -238,6 +248,7 @@ fn table_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         .id_salt("peers")
         .striped(true)
         .auto_shrink(false)
+        .min_scrolled_height(LEAST_ROWS * theme::ROW_HEIGHT)
         .cell_layout(Layout::left_to_right(Align::Center))
         .column(Column::remainder().clip(true).at_least(140.0))
         .column(Column::exact(104.0))
@@ -272,7 +283,12 @@ fn table_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
                     ui.label(symbols::role(peer.role).text());
                 });
                 for (text, tip) in figures(peer) {
-                    row.col(|ui| parts::number_ui(ui, text, tip));
+                    row.col(|ui| {
+                        let figure = parts::number_ui(ui, text);
+                        if let Some(tip) = tip {
+                            figure.on_hover_text(tip);
+                        }
+                    });
                 }
             });
         });

@@ -19,12 +19,15 @@ pub struct OverviewState {
 /// Heights in the smallest window; what a larger one has more is shared out.
 const LARGE_GRAPH: f32 = 100.0;
 const SMALL_GRAPH: f32 = 72.0;
-const TOTAL_HEIGHT: f32 = 64.0;
+const TOTAL_HEIGHT: f32 = 56.0;
+/// What the large graphs give up at most where the status bar has a line more.
+const MOST_LESS: f32 = 32.0;
 /// Widths at least; a narrow window has fewer beside each other.
 const GRAPH_WIDTH: f32 = 220.0;
 const TOTAL_WIDTH: f32 = 160.0;
-/// Everything from the first graph to the end of the screen but the graphs.
-const OTHER_HEIGHT: f32 = 284.0;
+/// Everything from the first graph to the end of the screen but the graphs, and a little to
+/// spare.
+const OTHER_HEIGHT: f32 = 264.0;
 
 /// Draws it.
 pub fn overview_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut OverviewState) {
@@ -47,7 +50,9 @@ pub fn overview_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut OverviewState
     let used = ui.min_rect().height();
     let room = screen_height - used - OTHER_HEIGHT - LARGE_GRAPH - SMALL_GRAPH;
     let more = room.clamp(0.0, 400.0);
-    let large_height = LARGE_GRAPH + (more * 0.6).floor();
+    // The small ones stay: lower ones would have no room for the numbers beside them.
+    let less = (-room).clamp(0.0, MOST_LESS);
+    let large_height = (LARGE_GRAPH - less + more * 0.6).floor();
     let small_height = SMALL_GRAPH + (more * 0.4).floor();
     let rates = scene.model.rates;
     let settings = scene.draft.get().clone();

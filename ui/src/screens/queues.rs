@@ -131,14 +131,17 @@ fn table_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
                         .on_hover_text(&host.host);
                 });
                 for (text, tip) in figures(host, now_ms) {
-                    row.col(|ui| parts::number_ui(ui, text, tip));
+                    row.col(|ui| {
+                        let figure = parts::number_ui(ui, text);
+                        if let Some(tip) = tip {
+                            figure.on_hover_text(tip);
+                        }
+                    });
                 }
                 row.col(|ui| {
-                    let (word, label) = match host.blocked {
-                        true => ("Unblock", format!("Unblock {}", host.host)),
-                        false => ("Block", format!("Block {}", host.host)),
-                    };
-                    if parts::row_button_ui(ui, word, &label).clicked() {
+                    let word = if host.blocked { "Unblock" } else { "Block" };
+                    let label = || format!("{word} {}", host.host);
+                    if parts::row_button_ui(ui, word, label).clicked() {
                         toggle = Some((host.host.clone(), host.blocked));
                     }
                 });

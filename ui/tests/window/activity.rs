@@ -32,6 +32,29 @@ fn what_was_refused_is_added_up_in_one_line() {
 }
 
 #[test]
+fn the_age_of_a_fetch_grows_in_steps() {
+    let mut window = Window::at(Screen::Activity);
+    assert!(window.has("400 ms") && window.has("1.2 s"));
+    window.change(|model| model.now_ms += 60);
+    assert!(window.has("400 ms") && window.has("1.2 s"));
+    window.change(|model| model.now_ms += 60);
+    assert!(window.has("500 ms") && window.has("1.3 s"));
+}
+
+#[test]
+fn the_address_of_a_titled_page_is_under_the_pointer() {
+    let mut window = Window::at(Screen::Activity);
+    let address = "https://site-0.example.org/page/0";
+    assert!(!window.has(address));
+    let titles = window.0.get_all_by_label("Harbour timetable, winter");
+    let newest = titles.min_by(|one, other| one.rect().top().total_cmp(&other.rect().top()));
+    newest.expect("a title").hover();
+    // Each step is a quarter of a second.
+    window.0.run_steps(8);
+    assert!(window.has(address));
+}
+
+#[test]
 fn blocking_a_site_takes_effect_at_once_and_can_be_undone() {
     let mut window = Window::at(Screen::Activity);
     let host = "site-3.example.org".to_owned();

@@ -27,6 +27,39 @@ fn bad_lines_are_explained_and_stay_while_good_ones_are_added() {
 }
 
 #[test]
+fn of_many_bad_lines_the_first_are_explained_and_the_rest_is_counted() {
+    let mut window = Window::at(Screen::Crawl);
+    let lines: Vec<String> = (0..60).map(|number| format!("nonsense {number}")).collect();
+    window.fill("Web addresses to add", &lines.join("\n"));
+    let explained = ": a web address begins with http:// or https://";
+    let explained = window.0.query_all_by_label_contains(explained);
+    assert_eq!(explained.count(), 50);
+    assert!(window.has("and 10 more") && window.has("60 lines cannot be added"));
+}
+
+/// Lines past those that are checked at once used to vanish when the others were added.
+#[test]
+fn what_was_not_checked_stays_in_the_field() {
+    let mut window = Window::at(Screen::Crawl);
+    let text = "https://a.example.org/\nnonsense\n\nhttps://b.example.org/";
+    window.fill("Web addresses to add", text);
+    window.change(|model| Arc::make_mut(&mut model.crawl).check.lines.truncate(2));
+    window.press("Add web site");
+    let field = window.0.get(fields("Web addresses to add"));
+    let left = "nonsense\nhttps://b.example.org/";
+    assert_eq!(field.value().as_deref(), Some(left));
+}
+
+#[test]
+fn words_promise_a_dropped_file_only_where_it_arrives() {
+    let words = "or drop it onto this window";
+    assert!(Window::at(Screen::Crawl).has(words));
+    let mut window = Window::open_as(made_up::model(), 1_280.0, 1_800.0, App::on_wayland);
+    window.go(Screen::Crawl);
+    assert!(window.has("Open join file") && !window.has(words));
+}
+
+#[test]
 fn seeds_can_be_removed_and_brought_back() {
     let mut window = Window::at(Screen::Crawl);
     let seed = vec!["https://library.example.org/".to_owned()];

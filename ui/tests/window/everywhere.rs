@@ -80,19 +80,8 @@ fn larger_text_leaves_everything_in_reach_and_nothing_on_top_of_each_other() {
 #[test]
 fn the_last_screen_is_in_reach_with_the_largest_text() {
     let mut window = Window::open_sized(made_up::model(), 450.0, 300.0);
-    let overview = window
-        .0
-        .get_by_role_and_label(Role::Button, "Overview")
-        .rect();
-    window.0.hover_at(overview.center());
-    window.0.event(peercrawl_ui::egui::Event::MouseWheel {
-        unit: peercrawl_ui::egui::MouseWheelUnit::Point,
-        delta: vec2(0.0, -600.0),
-        modifiers: Modifiers::NONE,
-        phase: peercrawl_ui::egui::TouchPhase::Move,
-    });
-    window.0.run_steps(4);
-    let log = window.0.get_by_role_and_label(Role::Button, "Log").rect();
+    window.wheel_down("Overview");
+    let log = window.rect(Role::Button, "Log");
     assert!(log.bottom() <= 300.0, "{log:?}");
 }
 

@@ -1,7 +1,7 @@
 //! The status bar, the rail, shortcuts, toasts and closing.
 
 use super::*;
-use peercrawl_ui::egui::ViewportEvent;
+use peercrawl_ui::egui::{ViewportCommand, ViewportEvent};
 use peercrawl_ui::model::{Demo, Notice, OnClose, PauseReason, RunState};
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ fn a_demo_says_what_it_is_and_can_be_left() {
     let mut window = Window::open(model);
     for screen in Screen::ALL {
         window.go(screen);
-        assert!(window.has("This is a demo"), "{}", screen.name());
+        assert!(window.has("A demo on a made-up web"), "{}", screen.name());
     }
     window.go(Screen::Archive);
     assert!(window.has("A demo keeps nothing") && !window.has("402,117 pages"));
@@ -114,6 +114,29 @@ fn a_demo_says_what_it_is_and_can_be_left() {
     // A window that was opened for the demo has nothing to go back to.
     window.change(|model| model.demo = Some(Demo::default()));
     assert!(!window.has("Leave the demo"));
+}
+
+#[test]
+fn a_demo_takes_no_line_of_its_own_where_it_fits_beside_the_buttons() {
+    let mut model = made_up::model();
+    model.demo = Some(Demo { can_leave: true });
+    let mut window = Window::open_sized(model, 900.0, 600.0);
+    let places = |window: &Window| {
+        let words = window.0.get_by_label_contains("A demo on a made-up web");
+        [
+            window.rect(Role::Button, "Finish and stop"),
+            words.rect(),
+            window.rect(Role::Button, "Leave the demo"),
+            window.rect(Role::CheckBox, "Slow mode"),
+        ]
+    };
+    let row = places(&window);
+    let is_apart = |pair: &[Rect]| pair[0].right() < pair[1].left();
+    assert!(row.windows(2).all(is_apart), "{row:?}");
+    // One button more leaves no room for it.
+    window.change(|model| model.state = RunState::Paused(PauseReason::OnBattery));
+    let [_, words, leave, slow] = places(&window);
+    assert!(words.top() >= slow.bottom() && leave.top() >= slow.bottom());
 }
 
 #[test]
@@ -243,6 +266,28 @@ fn closing_asks_whether_to_keep_crawling() {
     window.press("Stop and quit");
     let remembered = Command::Change(Setting::OnClose(OnClose::Quit));
     assert_eq!(window.sent(), [remembered, Command::Quit]);
+}
+
+/// Wayland hides no window: it stayed, and stood still because no model came any more.
+#[test]
+fn on_wayland_the_window_is_minimised_and_goes_on() {
+    let mut window = Window::open_as(made_up::model(), 1_280.0, 1_800.0, App::on_wayland);
+    close(&mut window);
+    assert!(window.has("with its window minimised"));
+    window
+        .0
+        .get_by_role_and_label(Role::Button, "Keep crawling")
+        .click();
+    let mut commands = Vec::new();
+    for _ in 0..4 {
+        window.0.step();
+        let viewports = window.0.output().viewport_output.values();
+        commands.extend(viewports.flat_map(|one| one.commands.clone()));
+    }
+    assert!(commands.contains(&ViewportCommand::Minimized(true)));
+    assert!(!commands.contains(&ViewportCommand::Visible(false)));
+    let remembered = changed(Setting::OnClose(OnClose::KeepCrawling));
+    assert_eq!(window.sent(), remembered, "and nothing of being hidden");
 }
 
 #[test]

@@ -28,7 +28,7 @@ use egui_kittest::Harness;
 use egui_kittest::kittest::{By, NodeT, Queryable};
 use peercrawl_ui::command::{Command, Screen, ViewRequest};
 use peercrawl_ui::egui::accesskit::Role;
-use peercrawl_ui::egui::{Key, Modifiers, vec2};
+use peercrawl_ui::egui::{Event, Key, Modifiers, MouseWheelUnit, Rect, TouchPhase, vec2};
 use peercrawl_ui::model::{Model, Setting};
 use peercrawl_ui::{App, Backend};
 
@@ -63,6 +63,16 @@ impl Window {
     }
 
     fn open_sized(model: Model, width: f32, height: f32) -> Self {
+        Self::open_as(model, width, height, |app| app)
+    }
+
+    /// A window that is made otherwise.
+    fn open_as(
+        model: Model,
+        width: f32,
+        height: f32,
+        make: impl FnOnce(App<Fake>) -> App<Fake>,
+    ) -> Self {
         let fake = Fake {
             model: Arc::new(model),
             sent: Vec::new(),
@@ -70,7 +80,7 @@ impl Window {
         };
         let mut harness = Harness::builder()
             .with_size(vec2(width, height))
-            .build_eframe(|creation| App::new(&creation.egui_ctx, fake));
+            .build_eframe(|creation| make(App::new(&creation.egui_ctx, fake)));
         harness.run();
         Self(harness)
     }
@@ -113,10 +123,27 @@ impl Window {
             .click();
         self.0.run();
         self.0.key_press_modifiers(Modifiers::COMMAND, Key::A);
-        self.0
-            .event(peercrawl_ui::egui::Event::Text(text.to_owned()));
+        self.0.event(Event::Text(text.to_owned()));
         self.0.key_press(Key::Enter);
         self.0.run();
+    }
+
+    /// The place of what has this role and label.
+    fn rect(&self, role: Role, label: &str) -> Rect {
+        self.0.get_by_role_and_label(role, label).rect()
+    }
+
+    /// Turns the wheel far down over the control of this label.
+    fn wheel_down(&mut self, label: &str) {
+        let at = self.rect(Role::Button, label).center();
+        self.0.hover_at(at);
+        self.0.event(Event::MouseWheel {
+            unit: MouseWheelUnit::Point,
+            delta: vec2(0.0, -600.0),
+            modifiers: Modifiers::NONE,
+            phase: TouchPhase::Move,
+        });
+        self.0.run_steps(4);
     }
 
     /// Whether this text is drawn somewhere.
@@ -159,7 +186,7 @@ fn changed(setting: Setting) -> Vec<Command> {
 }
 
 /// Every node that can be used.
-fn controls(window: &Window) -> Vec<(Role, String, peercrawl_ui::egui::Rect)> {
+fn controls(window: &Window) -> Vec<(Role, String, Rect)> {
     let usable = By::new().predicate(|node| {
         matches!(
             node.role(),

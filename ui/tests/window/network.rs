@@ -2,7 +2,8 @@
 
 use super::*;
 use peercrawl_ui::command::PeerColumn;
-use peercrawl_ui::model::{Field, View};
+use peercrawl_ui::model::{Demo, Field, View};
+use peercrawl_ui::theme;
 
 #[test]
 fn the_picture_and_the_table_show_who_takes_part() {
@@ -20,6 +21,29 @@ fn the_picture_and_the_table_show_who_takes_part() {
     ] {
         assert!(window.has(text), "{text}");
     }
+}
+
+/// All that is above the table used to leave it no room in the smallest window.
+#[test]
+fn the_smallest_window_shows_five_peers_even_in_a_demo() {
+    let mut model = made_up::model();
+    model.demo = Some(Demo { can_leave: true });
+    let mut window = Window::open_sized(model, 900.0, 600.0);
+    window.go(Screen::Network);
+    let head = window.rect(Role::Button, "Sort by Share, now greatest first");
+    let end = 600.0 - f32::from(theme::SCREEN_MARGIN.bottom);
+    let is_seen = |cell: Rect| {
+        let half = theme::ROW_HEIGHT / 2.0;
+        cell.center().y - half >= head.bottom() && cell.center().y + half <= end
+    };
+    let cells = ["★ supernode", "⏺ leaf"].map(|role| window.0.query_all_by_label(role));
+    let rows = cells.into_iter().flatten();
+    assert!(rows.filter(|cell| is_seen(cell.rect())).count() >= 5);
+    let top = |text| window.0.get_by_label(text).rect().top();
+    assert_eq!(top("Who is there"), top("For other peers"));
+    let field = window.0.get(fields("Peer's address")).rect();
+    let button = window.rect(Role::Button, "Add peer");
+    assert!(field.right() < button.left() && field.y_range().contains(button.center().y));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Overview.
 
 use super::*;
-use peercrawl_ui::model::{Quota, RunState};
+use peercrawl_ui::model::{Demo, PauseReason, Quota, RunState};
 
 #[test]
 fn graphs_have_their_value_and_their_limit() {
@@ -36,6 +36,38 @@ fn start_and_pause_are_larger_than_the_rest() {
         button.rect().height()
     };
     assert!(height("Pause") >= 1.4 * height("Pause 1 h"));
+}
+
+/// A demo or a line of warning used to push the totals out of the smallest window.
+#[test]
+fn the_smallest_window_shows_all_of_it() {
+    let demo = Some(Demo { can_leave: true });
+    let warnings = vec!["Many sites have turned this computer away.".to_owned()];
+    let models = [
+        made_up::model(),
+        Model {
+            demo,
+            ..made_up::model()
+        },
+        Model {
+            demo,
+            state: RunState::Paused(PauseReason::OnBattery),
+            ..made_up::model()
+        },
+        Model {
+            demo,
+            warnings,
+            ..made_up::model()
+        },
+    ];
+    for model in models {
+        let case = (model.demo, model.state.clone(), model.warnings.clone());
+        let mut window = Window::open_sized(model, 900.0, 600.0);
+        let before = window.rect(Role::Button, "5 min");
+        window.wheel_down("5 min");
+        let after = window.rect(Role::Button, "5 min");
+        assert_eq!(before, after, "{case:?}: there is more below");
+    }
 }
 
 #[test]
