@@ -53,6 +53,8 @@ pub struct Outcome {
     pub at_ms: Millis,
     /// The URL.
     pub url: String,
+    /// Its host: a result is shown far more often than it is made.
+    pub host: String,
     /// The page's title, if it has one.
     pub title: String,
     /// What became of it.
@@ -126,6 +128,7 @@ impl Activity {
             self.push(Outcome {
                 at_ms: self.clock.now_ms(),
                 url: url.to_owned(),
+                host: host_of(url),
                 title: String::new(),
                 how,
                 detail: detail.to_owned(),
@@ -206,6 +209,7 @@ impl Watched {
             activity.push(Outcome {
                 at_ms,
                 url: ongoing.url.clone(),
+                host: host_of(&ongoing.url),
                 title: title(),
                 how,
                 detail: detail(),
@@ -222,6 +226,12 @@ impl Drop for Watched {
             activity.ongoing.lock().remove(number);
         }
     }
+}
+
+fn host_of(url: &str) -> String {
+    let url = url::Url::parse(url).ok();
+    let host = url.and_then(|url| Some(url.host_str()?.to_owned()));
+    host.unwrap_or_default()
 }
 
 /// The title of a page, for a person: bytes that are no text in the page's charset are
@@ -270,6 +280,7 @@ mod tests {
         let (total, rows) = activity.results(0..2, |_| true);
         assert_eq!((total, rows.len()), (RESULTS, 2));
         assert_eq!((&rows[0].url, rows[0].how), (&newest, How::Duplicate));
+        assert_eq!(rows[0].host, "a.example");
         let (total, rows) = activity.results(0..9, |one| one.how == How::Duplicate);
         assert_eq!((total, rows.len()), (1, 1));
         assert_eq!(activity.ongoing().len(), 1);

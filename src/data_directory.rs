@@ -1,8 +1,8 @@
 //! The data directory: where a peer keeps what must outlive it.
 //!
-//! One process at a time has it. It holds the peer's identity, the archive, the receipts, and the state
-//! of what is being crawled: `state` for a peer that takes part in a network, and a state
-//! of its own for each crawl that was begun by `peercrawl crawl` and is not finished.
+//! One process at a time has it. It holds the peer's identity, the archive, the receipts,
+//! and the state of what is being crawled: one for each network that the peer takes part in,
+//! and one for each crawl that was begun by `peercrawl crawl` and is not finished.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,8 +14,18 @@ use crate::ledger::{KeepError, Kept};
 use crate::receipts;
 use crate::store::{DataFolder, StoreError};
 
-/// The state of a peer that takes part in a network.
+/// The state of a peer that takes part in the usual network.
 pub const PEER_STATE: &str = "state";
+
+/// The state of a peer that takes part in this network. Each has its own: what waits in one
+/// network is not for the peers of another, and is there again for whoever comes back.
+fn peer_state(network: &str) -> String {
+    if network == Settings::default().overlay.network {
+        return PEER_STATE.to_owned();
+    }
+    let hash = blake3::hash(network.as_bytes()).to_hex();
+    format!("{PEER_STATE}-{}", &hash[..16])
+}
 
 /// The state of one crawl alone.
 pub fn crawl_state(crawl: CrawlId) -> String {
@@ -71,6 +81,12 @@ impl DataDirectory {
     /// Where the receipts are.
     pub fn receipts(&self) -> PathBuf {
         self.path().join(receipts::FOLDER)
+    }
+
+    /// Opens the state of a peer in the network of the settings, and the archive if they
+    /// want one.
+    pub fn keep_peer(&self, settings: &Settings) -> Result<Kept, KeepError> {
+        self.keep(&peer_state(&settings.overlay.network), settings)
     }
 
     /// Opens the state of this name, and the archive if the settings want one.

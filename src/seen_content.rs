@@ -207,8 +207,11 @@ impl SeenContent {
                 let seen = occupied.get_mut();
                 if seen.url == claim.url {
                     // The same page again, perhaps in other hands: whoever has it needs
-                    // its links.
+                    // its links. It is archived again too, and a power cut may have taken
+                    // the first record: a revisit must lead to this one.
                     seen.claimant = claimant;
+                    seen.at_ms = claim.at_ms;
+                    seen.payload_digest = claim.payload_digest;
                     return Answer::Yours;
                 }
                 if seen.void_ms.is_some_and(|void_ms| void_ms <= now_ms) {
@@ -295,6 +298,27 @@ mod tests {
         assert_eq!(seen.claim(&claim("b"), ME, 0), first);
         assert_eq!(seen.claim(&claim("b"), OTHER, 0), first);
         assert_eq!(seen.claim(&claim("a"), OTHER, 0), Answer::Yours);
+    }
+
+    /// Mirrors once referred to the date of a record that a power cut had taken.
+    #[test]
+    fn a_page_that_comes_again_is_seen_when_it_came_last() {
+        let seen = SeenContent::new(100, Ledger::nothing());
+        seen.claim(&claim("a"), ME, 0);
+        seen.confirm(claim("a").fingerprint, ME);
+        let payload_digest = Some(Digest::of(b"body"));
+        let again = Claim {
+            at_ms: 9,
+            payload_digest,
+            ..claim("a")
+        };
+        assert_eq!(seen.claim(&again, ME, 0), Answer::Yours);
+        let last = Answer::DuplicateOf {
+            url: "a".into(),
+            at_ms: 9,
+            payload_digest,
+        };
+        assert_eq!(seen.claim(&claim("b"), OTHER, 0), last);
     }
 
     fn numbered(number: u64, url_bytes: usize) -> Claim {

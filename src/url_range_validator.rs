@@ -2,14 +2,19 @@
 //!
 //! URLs come from the extractors, from redirects, from seeds and from other peers.
 //! What the crawl does not want is turned away here, before anybody is bothered with
-//! it; what is of our own range goes to the preprocessor, host by host; the rest goes
-//! into the outbox, to be handed on.
+//! it, and so is what names a private address outright: a name is judged when it is
+//! looked up. What is of our own range goes to the preprocessor, host by host; the rest
+//! goes into the outbox, to be handed on.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::net::IpAddr;
 use std::sync::Arc;
 
+use peercrawl_overlay::{PeerId, guard};
+
 use crate::activity::How;
+use crate::canonical::CanonicalUrl;
 use crate::counters::Counters;
 use crate::crawl::{Crawl, Crawls, Unwanted};
 use crate::crawl_jobs::{Site, SiteRecordError};
@@ -28,6 +33,8 @@ pub struct UrlRangeValidator {
     pub preprocessor: Arc<Preprocessor>,
     /// Where the rest waits to be handed on.
     pub outbox: Arc<Outbox>,
+    /// Whether URLs may name private addresses.
+    pub allow_private: bool,
     /// What has been done.
     pub counters: Arc<Counters>,
 }
@@ -54,12 +61,22 @@ impl UrlRangeValidator {
         while let Some(key) = wanted.peek().map(|candidate| candidate.key) {
             let kin = std::iter::from_fn(|| wanted.next_if(|candidate| candidate.key == key));
             match ownership.owner(key) {
+                Owner::Me if self.preprocessor.is_full() => {
+                    let kin: Vec<_> = kin.collect();
+                    self.preprocessor.wait_for_room(crawl, &kin);
+                    self.preprocessor.admit(crawl, kin, |_| {});
+                }
                 Owner::Me => self.preprocessor.admit(crawl, kin, |_| {}),
-                Owner::Peer(_) | Owner::Nobody => kin.for_each(|url| {
-                    self.counters.out_of_range.add(1);
-                    self.outbox.put(url);
-                }),
+                Owner::Peer(owner) => self.hand_on(kin, Some(owner)),
+                Owner::Nobody => self.hand_on(kin, None),
             }
+        }
+    }
+
+    fn hand_on(&self, kin: impl Iterator<Item = Candidate>, owner: Option<PeerId>) {
+        for url in kin {
+            self.counters.out_of_range.add(1);
+            self.outbox.put(url, owner);
         }
     }
 
@@ -71,6 +88,8 @@ impl UrlRangeValidator {
             return Reception::Stored;
         };
         match self.view.owner(candidate.key) {
+            // What could not be written down would only pile up, and is sent again.
+            Owner::Me if self.preprocessor.is_stalled() => Reception::Busy,
             Owner::Me => {
                 let mut reception = Reception::Stored;
                 self.preprocessor.admit(crawl, [candidate], |admission| {
@@ -108,6 +127,11 @@ impl UrlRangeValidator {
         self.preprocessor.take_in(site, &of_crawls)
     }
 
+    /// Whether a URL names a private address, where those are not visited.
+    pub fn refuses_address(&self, url: &CanonicalUrl) -> bool {
+        !self.allow_private && is_private(url.host())
+    }
+
     /// Those that the crawl wants, judged by the URL alone, and hashed.
     fn wanted(
         &self,
@@ -119,6 +143,12 @@ impl UrlRangeValidator {
                 .rules
                 .judge(&record.url, record.depth, record.redirects);
             match judgement {
+                Ok(()) if self.refuses_address(&record.url) => {
+                    self.counters.blocked_address.add(1);
+                    let activity = &self.counters.activity;
+                    activity.turned_away(record.url.as_str(), How::Private, "");
+                    None
+                }
                 Ok(()) => Some(Candidate {
                     key: Key::of_host(record.url.host()),
                     fingerprint: url_fingerprint(record.url.as_str()),
@@ -137,5 +167,14 @@ impl UrlRangeValidator {
             }
         });
         judged.collect()
+    }
+}
+
+/// Whether a host, as a URL writes it, is this computer or an address that is not public.
+fn is_private(host: &str) -> bool {
+    let bare = host.trim_matches(['[', ']']);
+    match bare.parse::<IpAddr>() {
+        Ok(address) => !guard::is_public(address),
+        Err(_) => bare == "localhost" || bare.ends_with(".localhost"),
     }
 }

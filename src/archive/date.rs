@@ -39,6 +39,18 @@ pub(super) fn timestamp_of(warc_date: &str) -> String {
     digits
 }
 
+/// The point in time of a [`timestamp`], if the text is one.
+pub(super) fn at_ms(timestamp: &str) -> Option<Millis> {
+    let part = |from: usize, to: usize| timestamp.get(from..to)?.parse::<u64>().ok();
+    let (year, month, day) = (part(0, 4)?, part(4, 6)?, part(6, 8)?);
+    let seconds = (part(8, 10)? * 60 + part(10, 12)?) * 60 + part(12, 14)?;
+    // From March again.
+    let year = year.checked_sub(u64::from(month <= 2))?;
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day.checked_sub(1)?;
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + day_of_year;
+    Some((days.checked_sub(719_468)? * 86_400 + seconds) * 1_000)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,6 +67,17 @@ mod tests {
         ] {
             assert_eq!(warc_date(at_ms), date);
             assert_eq!(timestamp_of(date), timestamp(at_ms));
+            let whole_second = Some(at_ms / 1_000 * 1_000);
+            assert_eq!(super::at_ms(&timestamp(at_ms)), whole_second);
+        }
+        for text in [
+            "",
+            "2026",
+            "x0261116043626",
+            "19691116043626",
+            "20261100043626",
+        ] {
+            assert_eq!(super::at_ms(text), None);
         }
     }
 

@@ -1,12 +1,16 @@
 //! The index beside each file: CDXJ, one line for each response and revisit.
 //!
 //! A line is a sort key (the host's labels in reverse, then the path), a timestamp and
-//! a JSON object. The key is made the way that replay tools make theirs, so it is not
-//! exact: letter case, a leading `www.` and the order of a query are lost in it. The
-//! object has the URL as it is.
+//! a JSON object. The key is the one that replay tools look a URL up by, which the Python
+//! package `surt` makes for them (`.ci/warcio-check` compares). It is not exact: letter
+//! case, a leading `www.`, a slash at the end and the order of a query are lost in it.
+//! The object has the URL as it is.
+//!
+//! Earlier versions made keys that differ. Nothing of ours relies on keys, so those
+//! indexes are as good as any here; one that is deleted is made again at the next start.
 
 use serde::{Deserialize, Serialize};
-use url::{Host, Url};
+use url::Url;
 
 use super::digest::Digest;
 
@@ -105,7 +109,8 @@ impl Entry {
     }
 }
 
-/// `com,example)/path?query` for `http://www.example.com/Path?Query`.
+/// `com,example)/path?query` for `http://www.example.com/Path/?Query`. Tools leave session
+/// ids out besides; a canonical URL has hardly any.
 pub(super) fn sort_key(url: &str) -> String {
     let Ok(parsed) = Url::parse(url) else {
         // It still needs one word to be sorted by.
@@ -115,27 +120,79 @@ pub(super) fn sort_key(url: &str) -> String {
             .join("%20")
             .to_ascii_lowercase();
     };
-    let mut key = match parsed.host() {
-        Some(Host::Domain(name)) => {
-            let name = name.strip_prefix("www.").unwrap_or(name);
-            name.rsplit('.').collect::<Vec<_>>().join(",")
-        }
-        Some(address) => address.to_string(),
-        None => String::new(),
-    };
+    // Addresses are reversed like names; the colons of IPv6 are no dots.
+    let host = parsed.host_str().unwrap_or_default();
+    let host = without_www(host.trim_matches(['[', ']', '.']));
+    let mut key = host.rsplit('.').collect::<Vec<_>>().join(",");
     if let Some(port) = parsed.port() {
         key.push_str(&format!(":{port}"));
     }
-    key.push(')');
-    key.push_str(parsed.path());
-    if let Some(query) = parsed.query() {
+    key.push_str(")/");
+    key.push_str(&path_key(&unescaped(parsed.path())));
+    if let Some(query) = parsed.query().filter(|query| !query.is_empty()) {
+        let query = escaped(&unescaped(query));
         let mut parts: Vec<&str> = query.split('&').collect();
-        parts.sort_unstable();
+        // By the name first: `a=1` comes before `a-b=1`.
+        parts.sort_by_key(|part| match part.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (*part, None),
+        });
         key.push('?');
         key.push_str(&parts.join("&"));
     }
-    key.make_ascii_lowercase();
     key
+}
+
+/// A host without a first label such as `www` or `www2`.
+fn without_www(host: &str) -> &str {
+    let rest = host
+        .strip_prefix("www")
+        .map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+    rest.and_then(|rest| rest.strip_prefix('.')).unwrap_or(host)
+}
+
+/// The segments of a path, without empty ones. Dots and slashes may have been hidden by
+/// escapes, so that they count only now.
+fn path_key(path: &[u8]) -> String {
+    let mut segments = Vec::new();
+    for segment in path.split(|byte| *byte == b'/').skip(1) {
+        match segment {
+            b"." => {}
+            b".." if segments.pop().is_some() => {}
+            _ => segments.push(segment),
+        }
+    }
+    segments.retain(|segment| !segment.is_empty());
+    escaped(&segments.join(&b'/'))
+}
+
+/// The bytes that escapes stand for, also where what was escaped is an escape.
+fn unescaped(text: &str) -> Vec<u8> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let mut bytes = Vec::with_capacity(text.len());
+    for byte in text.bytes() {
+        bytes.push(byte);
+        while let [.., b'%', high, low] = bytes[..]
+            && let (Some(high), Some(low)) = (digit(high), digit(low))
+        {
+            bytes.truncate(bytes.len() - 3);
+            bytes.push((high << 4 | low) as u8);
+        }
+    }
+    bytes
+}
+
+/// Those bytes as text in small letters: escaped where they are no visible ASCII, or
+/// would end the path or look like an escape.
+fn escaped(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for byte in bytes {
+        match byte {
+            b'#' | b'%' | ..=b' ' | 0x7f.. => text.push_str(&format!("%{byte:02x}")),
+            _ => text.push(char::from(byte.to_ascii_lowercase())),
+        }
+    }
+    text
 }
 
 /// The lines in order; a last one that is cut off is dropped.
@@ -154,15 +211,37 @@ mod tests {
 
     #[test]
     fn keys_are_those_of_replay_tools() {
+        // Every row but the last is what `surt` 0.3.1 says.
         for (url, key) in [
             (
                 "http://www.Example.com/A/b?z=1&a=2",
                 "com,example)/a/b?a=2&z=1",
             ),
             ("https://a.b.example.co.uk/", "uk,co,example,b,a)/"),
-            ("http://127.0.0.1:8080/x", "127.0.0.1:8080)/x"),
-            ("http://[::1]/", "[::1])/"),
+            ("http://127.0.0.1:8080/x", "1,0,0,127:8080)/x"),
+            ("http://[::1]/", "::1)/"),
+            ("http://[::1]:8080/a/", "::1:8080)/a"),
             ("http://example.com:80/", "com,example)/"),
+            ("http://a.com:443/", "com,a:443)/"),
+            ("http://www2.example.com/a/", "com,example)/a"),
+            ("http://www-1.a.com", "com,a,www-1)/"),
+            ("http://www1.www2.a.com/", "com,a,www2)/"),
+            ("http://a.com./x", "com,a)/x"),
+            ("http://a.com//x//y///", "com,a)/x/y"),
+            ("http://a.com/a/%2e", "com,a)/a"),
+            ("http://a.com/..%2f..%2fx", "com,a)/x"),
+            ("http://a.com/?", "com,a)/"),
+            ("http://a.com/a?", "com,a)/a"),
+            ("http://a.com/?&", "com,a)/?&"),
+            ("http://a.com/?a-b=2&a=1&a&=5", "com,a)/?=5&a&a=1&a-b=2"),
+            ("http://a.com/?q=%26z%3D1", "com,a)/?q=&z=1"),
+            ("http://a.com/?A=%C3%89", "com,a)/?a=%c3%89"),
+            ("http://a.com/%C3%A9?x", "com,a)/%c3%a9?x"),
+            ("http://a.com/%2541/b", "com,a)/a/b"),
+            ("http://a.com/a%2Fb%20c/", "com,a)/a/b%20c"),
+            ("http://a.com/x%23y?z%23", "com,a)/x%23y?z%23"),
+            ("http://a.com/%zz%2", "com,a)/%25zz%252"),
+            ("http://a.com/%00%7F%5c", "com,a)/%00%7f\\"),
             ("not a url", "not%20a%20url"),
         ] {
             assert_eq!(sort_key(url), key);

@@ -37,7 +37,7 @@ pub use digest::Digest;
 pub use index::Entry;
 pub use limit::{DiskLimit, WhenFull};
 pub use member::{Damage, Record};
-pub use read::{Found, Original, Reader};
+pub use read::{Found, Original, Reader, StoredFile};
 pub use record::{Exchange, Prepared, RecordBuilder, RecordId, Response, Truncated};
 pub use recover::Incident;
 pub use verify::{Problem, Verified};

@@ -4,11 +4,13 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
+use memchr::memmem;
+
 use super::date::timestamp_of;
 use super::digest::Digest;
-use super::index::{Entry, sort_key};
+use super::index::Entry;
 use super::member::{Damage, Record, read_member};
-use super::recover::names;
+use super::recover::{names, size};
 use super::writer::path;
 use super::{ArchiveError, COMPLETE, INDEX, INDEX_OPEN, OPEN};
 use crate::clock::Millis;
@@ -36,6 +38,29 @@ pub struct Found {
     pub original: Option<Record>,
 }
 
+/// A file with its index.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredFile {
+    /// Its name, which ends in `.open` until it is complete.
+    pub name: String,
+    /// Whether it is: then it never changes again.
+    pub is_complete: bool,
+    /// The disk that both take.
+    pub bytes: u64,
+    index: PathBuf,
+}
+
+impl StoredFile {
+    /// Calls `each` with every response and revisit in it.
+    pub fn list(&self, mut each: impl FnMut(Entry)) -> Result<(), ArchiveError> {
+        for_each_line(&self.index, |line| {
+            if let Some(entry) = Entry::parse(line) {
+                each(entry);
+            }
+        })
+    }
+}
+
 /// Reads an archive, complete files and open ones. It changes nothing, and another
 /// process may be writing meanwhile.
 pub struct Reader {
@@ -52,10 +77,27 @@ impl Reader {
 
     /// Calls `each` with every stored response and revisit, file by file.
     pub fn list(&self, mut each: impl FnMut(Entry)) -> Result<(), ArchiveError> {
-        for index in self.indexes()? {
-            for_each_line(&index, |line| each_entry(line, &mut each))?;
+        for file in self.files()? {
+            file.list(&mut each)?;
         }
         Ok(())
+    }
+
+    /// The files, oldest first. One is open or complete, and has the index that goes with
+    /// that.
+    pub fn files(&self) -> Result<Vec<StoredFile>, ArchiveError> {
+        let mut files = Vec::new();
+        for (ending, index) in [(COMPLETE, INDEX), (OPEN, INDEX_OPEN)] {
+            for name in names(&self.folder, ending)? {
+                files.push(StoredFile {
+                    is_complete: ending == COMPLETE,
+                    bytes: size(&self.folder, &name, ending) + size(&self.folder, &name, index),
+                    index: path(&self.folder, &name, index),
+                    name: format!("{name}{ending}"),
+                });
+            }
+        }
+        Ok(files)
     }
 
     /// The newest answer of a URL, with the payload's record if it is a revisit.
@@ -122,11 +164,13 @@ impl Reader {
         url: &str,
         is_wanted: impl Fn(&Entry) -> bool,
     ) -> Result<Option<Entry>, ArchiveError> {
-        let prefix = format!("{} ", sort_key(url));
+        // Not by its key: an earlier version may have made that in another way.
+        let quoted = serde_json::to_string(url).unwrap_or_default();
+        let quoted = memmem::Finder::new(&quoted);
         let mut newest: Option<Entry> = None;
-        for index in self.indexes()? {
-            for_each_line(&index, |line| {
-                if line.starts_with(&prefix)
+        for file in self.files()? {
+            for_each_line(&file.index, |line| {
+                if quoted.find(line.as_bytes()).is_some()
                     && let Some(entry) = Entry::parse(line)
                     && entry.url == url
                     && is_wanted(&entry)
@@ -139,23 +183,6 @@ impl Reader {
             })?;
         }
         Ok(newest)
-    }
-
-    /// The indexes, oldest first. An open one is for a file that has no other.
-    fn indexes(&self) -> Result<Vec<PathBuf>, ArchiveError> {
-        let mut paths = Vec::new();
-        for (ending, index) in [(COMPLETE, INDEX), (OPEN, INDEX_OPEN)] {
-            for name in names(&self.folder, ending)? {
-                paths.push(path(&self.folder, &name, index));
-            }
-        }
-        Ok(paths)
-    }
-}
-
-fn each_entry(line: &str, each: &mut impl FnMut(Entry)) {
-    if let Some(entry) = Entry::parse(line) {
-        each(entry);
     }
 }
 

@@ -217,6 +217,7 @@ impl Prepared {
     /// Adds the records of another behind these.
     pub fn join(&mut self, other: Self) {
         let shift = self.bytes.len() as u64;
+        self.bytes.reserve_exact(other.bytes.len());
         self.bytes.extend(other.bytes);
         self.lines.extend(other.lines.into_iter().map(|mut line| {
             line.offset += shift;
@@ -385,6 +386,9 @@ impl RecordBuilder {
     fn end(&mut self, content_type: &str, block: &[u8], prepared: &mut Prepared) {
         self.end_block(content_type, block);
         gzip(&mut self.compressor, &self.plain, &mut prepared.bytes);
+        // The room was for the worst case. What waits for the archive is counted by its
+        // length, so it must not hold more.
+        prepared.bytes.shrink_to_fit();
     }
 
     fn end_block(&mut self, content_type: &str, block: &[u8]) {
@@ -419,4 +423,29 @@ fn add_field(lines: &mut Vec<u8>, name: &str, value: impl fmt::Display) {
         }
     }
     lines.extend(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_that_wait_hold_no_more_memory_than_is_counted() {
+        let answer = format!("HTTP/1.1 200 OK\r\n\r\n{}", "word ".repeat(10_000));
+        let exchange = Exchange {
+            url: "http://a.example/",
+            at_ms: 0,
+            address: None,
+            request: b"GET / HTTP/1.1\r\n\r\n",
+            response: Response::new(answer.as_bytes()),
+            truncated: None,
+            unique: b"",
+        };
+        let mut builder = RecordBuilder::new();
+        let mut prepared = builder.exchange(&exchange, None);
+        assert_eq!(prepared.bytes.capacity(), prepared.len());
+        let id = exchange.response_id();
+        prepared.join(builder.links(exchange.url, 0, id, b"", ["http://b.example/"]));
+        assert_eq!(prepared.bytes.capacity(), prepared.len());
+    }
 }

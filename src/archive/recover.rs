@@ -13,11 +13,13 @@ use std::fs::{self, File};
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use super::date::at_ms;
 use super::index::Entry;
 use super::limit::Complete;
 use super::member::{Damage, read_member};
 use super::writer::{Current, Position, Tail, path, remove, rename, write_index};
 use super::{ArchiveError, COMPLETE, DAMAGED, INDEX, INDEX_OPEN, OPEN};
+use crate::clock::Millis;
 
 /// Something that was put right when the archive was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,7 +92,12 @@ pub(super) struct Recovered {
 /// The names in a folder that have this ending, without it, in order of their numbers.
 pub(super) fn names(folder: &Path, ending: &str) -> Result<Vec<String>, ArchiveError> {
     let mut names = Vec::new();
-    for item in fs::read_dir(folder).map_err(ArchiveError::io(folder))? {
+    let items = match fs::read_dir(folder) {
+        // Nothing has been stored yet.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(names),
+        items => items.map_err(ArchiveError::io(folder))?,
+    };
+    for item in items {
         let item = item.map_err(ArchiveError::io(folder))?;
         if let Some(name) = item.file_name().to_str()
             && let Some(name) = name.strip_suffix(ending)
@@ -108,6 +115,13 @@ fn number(name: &str) -> u64 {
         .strip_prefix("peercrawl-")
         .and_then(|n| n.split('-').next());
     number.and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+/// When a file was begun, by its name; 0 for the first one of all, before which there is
+/// nothing.
+pub(super) fn begun_ms(name: &str) -> Millis {
+    let at = name.split('-').nth(2).and_then(at_ms);
+    at.filter(|_| number(name) > 1).unwrap_or(0)
 }
 
 /// Whose file it is, by its name.
@@ -159,20 +173,27 @@ pub(super) fn recover(
             // verified; what lies before it can be found at least.
             let scanned = scan(&path(folder, &name, COMPLETE), 0, u64::MAX, &name)?;
             write_index(folder, &name, &scanned.lines)?;
-            let file = name.clone();
-            recovered.incidents.push(Incident::Indexed { file });
+            recovered.incidents.push(Incident::Indexed { file: name });
         }
-        let bytes = size(folder, &name, COMPLETE) + size(folder, &name, INDEX);
-        recovered.complete.push(Complete { name, bytes });
     }
+    recovered.complete = complete_files(folder)?;
     for name in names(folder, DAMAGED)? {
         recovered.aside_bytes += size(folder, &name, DAMAGED);
     }
     Ok(recovered)
 }
 
+/// The complete files with their indexes, oldest first.
+pub(super) fn complete_files(folder: &Path) -> Result<Vec<Complete>, ArchiveError> {
+    let files = names(folder, COMPLETE)?.into_iter().map(|name| Complete {
+        bytes: size(folder, &name, COMPLETE) + size(folder, &name, INDEX),
+        name,
+    });
+    Ok(files.collect())
+}
+
 /// The size of a file, which may have gone.
-fn size(folder: &Path, name: &str, ending: &str) -> u64 {
+pub(super) fn size(folder: &Path, name: &str, ending: &str) -> u64 {
     fs::metadata(path(folder, name, ending)).map_or(0, |file| file.len())
 }
 
@@ -197,11 +218,15 @@ impl Recovered {
             scanned = scan(&open, 0, there, &name)?;
         }
         // A crash leaves half a record at the end, and a power cut may leave zeros there
-        // or less than was recorded; anything else is damage.
-        if let Some(damage) = &scanned.damage
-            && !(matches!(damage, Damage::CutOff) && (cut.is_none() || wanted > length))
-            && !is_blank(&open, scanned.end, there)?
-        {
+        // or less than was recorded; anything else is damage. What cannot be read at all
+        // is not looked at again.
+        let is_damaged = match &scanned.damage {
+            None => false,
+            Some(Damage::Io(_)) => true,
+            Some(Damage::CutOff) if cut.is_none() || wanted > length => false,
+            Some(_) => !is_blank(&open, scanned.end, there)?,
+        };
+        if let Some(damage) = scanned.damage.filter(|_| is_damaged) {
             let why = format!("the record at {} {damage}", scanned.end);
             return self.set_aside(folder, &name, why);
         }
@@ -232,6 +257,11 @@ impl Recovered {
         current.index.push(lines.as_bytes());
         current.index.push(scanned.lines.as_bytes());
         current.index.flush_to_os()?;
+        if length > end {
+            // On the disk before anything is written there: after a power cut the old
+            // bytes would be taken for the new ones.
+            current.records.sync()?;
+        }
         if cut.is_some() {
             self.current = Some(current);
         } else {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::date::timestamp;
 use super::limit::{Complete, DiskLimit, Room, room};
 use super::record::{Prepared, RecordBuilder};
-use super::recover::{Incident, recover};
+use super::recover::{Incident, begun_ms, complete_files, recover};
 use super::{ArchiveError, COMPLETE, INDEX, INDEX_OPEN, OPEN, index};
 use crate::clock::Millis;
 
@@ -98,7 +98,7 @@ impl Tail {
         Ok(())
     }
 
-    fn sync(&mut self) -> Result<(), ArchiveError> {
+    pub fn sync(&mut self) -> Result<(), ArchiveError> {
         self.flush_to_os()?;
         self.file.sync_data().map_err(ArchiveError::io(&self.path))
     }
@@ -233,6 +233,17 @@ impl Writer {
         complete + self.aside_bytes + self.current.as_ref().map_or(0, Current::bytes)
     }
 
+    /// What was stored before this is gone with the files that were removed; 0 if none was.
+    pub fn since_ms(&self) -> Millis {
+        let open = self.current.as_ref().map(|current| &current.name);
+        let oldest = self.complete.front().map(|file| &file.name).or(open);
+        match oldest {
+            Some(name) => begun_ms(name),
+            None if self.next_number > 1 => Millis::MAX,
+            None => 0,
+        }
+    }
+
     /// Another limit, as the user has just chosen it.
     pub fn set_limit(&mut self, limit: DiskLimit) {
         self.settings.limit = limit;
@@ -250,11 +261,17 @@ impl Writer {
     }
 
     /// Completes the open file, and gives all files away: they count no more, and
-    /// whoever has their names moves them elsewhere. What is still here when the archive
-    /// is opened again counts again.
+    /// whoever has their names moves them elsewhere. What stays here counts again after
+    /// [`Writer::count_again`], or when the archive is opened again.
     pub fn give_away(&mut self) -> Result<Vec<String>, ArchiveError> {
         self.complete()?;
         Ok(self.complete.drain(..).map(|file| file.name).collect())
+    }
+
+    /// Looks which complete files are here: others may have moved some, or failed to.
+    pub fn count_again(&mut self) -> Result<(), ArchiveError> {
+        self.complete = complete_files(&self.settings.folder)?.into();
+        Ok(())
     }
 
     fn make_room(&mut self, more_bytes: u64) -> Result<(), ArchiveError> {
@@ -322,8 +339,11 @@ impl Current {
         // The index is there before the file is called complete.
         let index_bytes = write_index(folder, &self.name, &text)?;
         rename(&self.records.path, &path(folder, &self.name, COMPLETE))?;
-        remove(&self.index.path)?;
-        sync_folder(folder)?;
+        // Nothing may fail from here on: it is complete, and cannot be completed again.
+        // Should a power cut bring the old names back, it is completed at the next start.
+        if let Err(error) = remove(&self.index.path).and_then(|()| sync_folder(folder)) {
+            tracing::warn!("after a file was completed: {error}");
+        }
         Ok(Complete {
             name: self.name.clone(),
             bytes: self.records.end() + index_bytes,

@@ -1,12 +1,12 @@
 //! `peercrawl` and `peercrawl JOINFILE`: the desktop app.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use peercrawl::conditions::Sources;
 use peercrawl::config::Layers;
-use peercrawl::data_directory::DataDirectory;
 use peercrawl::desktop::{self, EventLog, Opening, Window, WindowError};
 use peercrawl::store::StoreError;
 use tracing_subscriber::layer::SubscriberExt;
@@ -15,6 +15,9 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use super::data::DataArguments;
 use super::{SettingsArguments, passing_secret, run};
+
+/// Another PeerCrawl opens its window, or has ended, in this time.
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The arguments.
 #[derive(Args, Default)]
@@ -58,9 +61,15 @@ impl Desktop {
         }
         let settings = self.settings.read()?;
         let path = self.data.path()?;
-        let directory = match DataDirectory::open(&path, passing_secret()?) {
-            Ok(directory) => directory,
-            Err(error @ StoreError::InUse(..)) => return self.knock(&path, &error),
+        let join_file = self.join_file.as_deref();
+        let opened = desktop::open_or_knock(&path, passing_secret()?, join_file, PATIENCE);
+        let directory = match opened {
+            Ok(Some(directory)) => directory,
+            Ok(None) => {
+                eprintln!("PeerCrawl runs already: its window comes to the front.");
+                return Ok(ExitCode::SUCCESS);
+            }
+            Err(error @ StoreError::InUse(..)) => return explain(&error),
             Err(error) => return Err(error.into()),
         };
         let log = watch_events();
@@ -98,28 +107,19 @@ impl Desktop {
         }
         run::Run::with(self.settings, self.data).run()
     }
+}
 
-    /// Another process has the data directory: its window comes forward, or this one
-    /// says why it cannot.
-    fn knock(self, data: &Path, error: &StoreError) -> anyhow::Result<ExitCode> {
-        match desktop::knock(data, self.join_file.as_deref()) {
-            Ok(()) => {
-                eprintln!("PeerCrawl runs already: its window comes to the front.");
-                Ok(ExitCode::SUCCESS)
-            }
-            Err(_) => {
-                let text = format!(
-                    "{error}. PeerCrawl runs there without a window. Stop it first, or start \
-                     this one with a folder of its own: peercrawl --data DIR"
-                );
-                // Whoever double-clicked an icon has no terminal to read this in.
-                if let Err(why) = peercrawl_ui::explain(&text) {
-                    tracing::debug!("no window to say it in: {why}");
-                }
-                anyhow::bail!(text);
-            }
-        }
+/// Another process has the data directory, and no window that could come forward.
+fn explain(error: &StoreError) -> anyhow::Result<ExitCode> {
+    let text = format!(
+        "{error}. PeerCrawl runs there without a window. Stop it first, or start this one \
+         with a folder of its own: peercrawl --data DIR"
+    );
+    // Whoever double-clicked an icon has no terminal to read this in.
+    if let Err(why) = peercrawl_ui::explain(&text) {
+        tracing::debug!("no window to say it in: {why}");
     }
+    anyhow::bail!(text)
 }
 
 /// Keeps events for the window, and sends warnings to standard error.

@@ -10,7 +10,7 @@ use clap::Args;
 use peercrawl::conditions::{Sources, Watcher};
 use peercrawl::config::{Settings, UNPUBLISHED_BOT_PAGE};
 use peercrawl::crawl::CrawlDefinition;
-use peercrawl::data_directory::{DataDirectory, PEER_STATE};
+use peercrawl::data_directory::DataDirectory;
 use peercrawl::engine::Ending;
 use peercrawl::joining;
 use peercrawl::limits::Limits;
@@ -65,7 +65,7 @@ impl Run {
         };
         let (secret, kept) = match &directory {
             Some(directory) => {
-                let kept = directory.keep(PEER_STATE, &settings)?;
+                let kept = directory.keep_peer(&settings)?;
                 tell(&kept.notices);
                 (directory.secret(), Some(kept))
             }

@@ -72,7 +72,9 @@ fn milliseconds(text: &str) -> Option<Duration> {
     text.trim().parse().ok().map(Duration::from_millis)
 }
 
-/// `b true` or `b false`, and since when in microseconds since 1970, as `t 1`.
+/// `b true` or `b false`, and since when in microseconds since 1970, as `t 1`. Many desktops
+/// never tell the login manager that nobody is there: `false` since 0 is what it says before
+/// it was told anything, and means nothing.
 fn unused_by_login(answer: &str, now_ms: Millis) -> Option<Duration> {
     let mut words = answer.split_whitespace();
     let is_idle = match (words.next()?, words.next()?) {
@@ -80,16 +82,17 @@ fn unused_by_login(answer: &str, now_ms: Millis) -> Option<Duration> {
         ("b", "false") => false,
         _ => return None,
     };
-    if !is_idle {
-        return Some(Duration::ZERO);
-    }
     let since_us: u64 = match (words.next()?, words.next()?) {
         ("t", number) => number.parse().ok()?,
         _ => return None,
     };
-    Some(Duration::from_millis(
-        now_ms.saturating_sub(since_us / 1_000),
-    ))
+    match (is_idle, since_us) {
+        (false, 0) => None,
+        (false, _) => Some(Duration::ZERO),
+        (true, _) => Some(Duration::from_millis(
+            now_ms.saturating_sub(since_us / 1_000),
+        )),
+    }
 }
 
 #[cfg(test)]
@@ -113,8 +116,10 @@ mod tests {
         let now_ms = 1_800_000_000_000;
         let idle = "b true\nt 1799999940000000";
         assert_eq!(unused_by_login(idle, now_ms), Some(Duration::from_secs(60)));
-        let used = "b false\nt 0";
+        let used = "b false\nt 1799999940000000";
         assert_eq!(unused_by_login(used, now_ms), Some(Duration::ZERO));
+        // Read as "somebody is there", this kept such desktops from ever crawling.
+        assert_eq!(unused_by_login("b false\nt 0", now_ms), None);
         assert_eq!(unused_by_login("", now_ms), None);
         assert_eq!(unused_by_login("b true", now_ms), None);
         assert_eq!(milliseconds("1500\n"), Some(Duration::from_millis(1_500)));

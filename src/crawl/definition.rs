@@ -60,6 +60,11 @@ impl CrawlDefinition {
         }
     }
 
+    /// Whether another definition differs from this one in its seeds at most.
+    pub fn has_rules_of(&self, other: &Self) -> bool {
+        self.scope == other.scope && self.bounds == other.bounds
+    }
+
     /// The id that stands for this definition.
     pub fn id(&self) -> CrawlId {
         // Encoding plain numbers and strings into memory does not fail.

@@ -18,6 +18,8 @@ struct Counts {
     /// Pages complete or under way.
     reserved: AtomicU64,
     complete: AtomicU64,
+    /// Those of the complete ones that were fetched for definitions whose place it took.
+    inherited: AtomicU64,
 }
 
 /// A place for one page; dropped without [`Reservation::complete`], it is free again.
@@ -37,6 +39,20 @@ impl PageBudget {
     pub fn resume(&self, pages: u64) {
         self.counts.reserved.fetch_add(pages, SeqCst);
         self.counts.complete.fetch_add(pages, SeqCst);
+    }
+
+    /// Definitions whose place it has taken have completed so many pages, all together:
+    /// they count here as well. Those that are under way meanwhile do not.
+    pub fn inherit(&self, pages: u64) {
+        let before = self.counts.inherited.fetch_max(pages, SeqCst);
+        self.resume(pages.saturating_sub(before));
+    }
+
+    /// The pages that were completed for this definition itself.
+    pub fn pages(&self) -> u64 {
+        let inherited = self.counts.inherited.load(SeqCst);
+        let complete = self.counts.complete.load(SeqCst);
+        complete.saturating_sub(inherited)
     }
 
     /// A place for one more page, if there is one now.
@@ -86,6 +102,21 @@ mod tests {
         third.complete();
         assert!(budget.is_spent());
         assert!(budget.reserve().is_none());
+    }
+
+    #[test]
+    fn what_was_fetched_before_a_change_counts_after_it_and_once() {
+        let (first, second) = (PageBudget::new(10), PageBudget::new(3));
+        first.reserve().unwrap().complete();
+        first.reserve().unwrap().complete();
+        second.inherit(first.pages());
+        second.reserve().unwrap().complete();
+        assert!(second.is_spent() && second.reserve().is_none());
+        assert_eq!((first.pages(), second.pages()), (2, 1));
+        first.inherit(second.pages());
+        first.inherit(second.pages());
+        let left = (0..20).map_while(|_| first.reserve().map(Reservation::complete));
+        assert_eq!(left.count(), 7);
     }
 
     #[test]

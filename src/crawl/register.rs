@@ -8,6 +8,11 @@
 //!
 //! A crawl is written down only when something of it is: a definition alone leaves no
 //! trace on disk.
+//!
+//! A crawl of the user's with another scope or other bounds takes the place of those that
+//! the user began before ([`Successions`]). Whoever fetches goes by what is in force
+//! ([`Crawls::in_force`]); whatever travels goes with the definition of its own id
+//! ([`Crawls::get`]), here and at other peers.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,8 +21,9 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use parking_lot::RwLock;
 use peercrawl_overlay::PeerId;
 
-use super::{Crawl, CrawlDefinition, CrawlId};
+use super::{Crawl, CrawlDefinition, CrawlId, Successions};
 use crate::canonical::CanonicalForm;
+use crate::fingerprint::url_fingerprint;
 use crate::ledger::Ledger;
 
 /// Crawls of strangers, in all.
@@ -35,6 +41,8 @@ const LOOKS: u8 = 2;
 #[derive(Default)]
 pub struct Crawls {
     crawls: RwLock<HashMap<CrawlId, Place>>,
+    /// Which of the user's took whose place. Locked before `crawls`, never after.
+    successions: RwLock<Successions>,
     /// Whether some of them should go.
     is_crowded: AtomicBool,
     ledger: Arc<Ledger>,
@@ -70,10 +78,31 @@ impl Crawls {
         }
     }
 
-    /// Takes part in a crawl that this peer's user wants, and writes that down.
+    /// Takes part in a crawl that this peer's user wants, and writes that down. It takes
+    /// the place of what the user began before under other rules, and begins again.
     pub fn add(&self, definition: CrawlDefinition, form: &CanonicalForm) -> Arc<Crawl> {
         let crawl = self.insert(definition, form, Origin::Own);
         crawl.keep(&self.ledger);
+        let mut successions = self.successions.write();
+        if successions.in_force().contains(&crawl.id) {
+            // Begun before, in this run or an earlier one: it goes on.
+            return crawl;
+        }
+        let others = successions.in_force().iter().filter_map(|&id| self.get(id));
+        let (beside, outdated): (Vec<_>, Vec<_>) =
+            others.partition(|other| other.definition.has_rules_of(&crawl.definition));
+        if !successions.in_force().is_empty() {
+            let begun = beside.iter().flat_map(|other| &other.definition.seeds);
+            let begun: HashSet<&String> = begun.collect();
+            let seeds = crawl.definition.seeds.iter();
+            let begun = seeds.filter(|seed| begun.contains(seed));
+            let begun = begun.filter_map(|seed| form.parse(seed).ok());
+            crawl.begin_again(begun.map(|url| url_fingerprint(url.as_str())).collect());
+        }
+        let outdated: Vec<CrawlId> = outdated.iter().map(|other| other.id).collect();
+        successions.begin(crawl.id, &outdated);
+        self.count_inherited(&successions);
+        self.ledger.successions(&successions);
         crawl
     }
 
@@ -82,6 +111,28 @@ impl Crawls {
         let crawl = self.insert(definition, form, Origin::Earlier);
         crawl.is_kept.store(true, Relaxed);
         crawl
+    }
+
+    /// What the user has replaced in earlier runs; after those crawls are restored.
+    pub fn restore_successions(&self, restored: Successions) {
+        let mut successions = self.successions.write();
+        *successions = restored;
+        self.count_inherited(&successions);
+    }
+
+    /// Pages of definitions that were replaced count towards `max_pages` of those that are
+    /// in force instead.
+    fn count_inherited(&self, successions: &Successions) {
+        let mut pages: HashMap<CrawlId, u64> = HashMap::new();
+        for (&old, &new) in successions.replaced() {
+            let fetched = self.get(old).map_or(0, |old| old.budget.pages());
+            *pages.entry(new).or_default() += fetched;
+        }
+        for (id, pages) in pages {
+            if let Some(crawl) = self.get(id) {
+                crawl.budget.inherit(pages);
+            }
+        }
     }
 
     fn insert(
@@ -136,7 +187,14 @@ impl Crawls {
         has_room.then(|| crawls.entry(id).or_insert(place).crawl.clone())
     }
 
-    /// The crawl of this id, if this peer takes part in it.
+    /// The crawl that URLs of this id are fetched for, and by whose rules: this one, or
+    /// the one that took its place.
+    pub fn in_force(&self, id: CrawlId) -> Option<Arc<Crawl>> {
+        let in_force = self.successions.read().in_force_for(id);
+        self.get(in_force)
+    }
+
+    /// The crawl of this very id, if this peer takes part in it.
     pub fn get(&self, id: CrawlId) -> Option<Arc<Crawl>> {
         let crawls = self.crawls.read();
         let place = crawls.get(&id)?;
@@ -154,11 +212,14 @@ impl Crawls {
         self.len() == 0
     }
 
-    /// Whether every crawl has fetched as many pages as it may.
+    /// Whether every crawl that is in force has fetched as many pages as it may.
     pub fn all_spent(&self) -> bool {
+        let successions = self.successions.read();
         let crawls = self.crawls.read();
-        let mut places = crawls.values();
-        !crawls.is_empty() && places.all(|place| place.crawl.budget.is_spent())
+        let is_over = |(id, place): (&CrawlId, &Place)| {
+            place.crawl.budget.is_spent() || successions.replaced().contains_key(id)
+        };
+        !crawls.is_empty() && crawls.iter().all(is_over)
     }
 
     /// Whether somebody was turned away, or soon will be.
@@ -172,10 +233,13 @@ impl Crawls {
         self.is_crowded.store(false, Relaxed);
         let mut gone = Vec::new();
         let mut has_idle = false;
+        let successions = self.successions.read();
+        let successors: HashSet<&CrawlId> = successions.replaced().values().collect();
         self.crawls.write().retain(|id, place| {
             // Whoever holds it is at work for it.
             let is_held = Arc::strong_count(&place.crawl) > 1;
-            if place.origin == Origin::Own || is_held || in_use.contains(id) {
+            let is_in_use = in_use.contains(id) || successors.contains(id);
+            if place.origin == Origin::Own || is_held || is_in_use {
                 place.looks.store(0, Relaxed);
                 return true;
             }
@@ -262,6 +326,45 @@ mod tests {
         }
         assert!(crawls.len() <= MOST_FOREIGN_BYTES / (2 * large.seeds[0].len()));
         assert!(crawls.add_from(B, definition(1), &form).is_some());
+    }
+
+    /// Narrowing a scope once stopped nothing: what waited kept the rules of its own id.
+    #[test]
+    fn other_rules_take_the_place_of_the_users_and_of_nobody_elses() {
+        let (crawls, form) = (Crawls::default(), form());
+        let narrow = |number| CrawlDefinition {
+            scope: config::Scope::Host,
+            ..definition(number)
+        };
+        let in_force = |of: &CrawlDefinition| crawls.in_force(of.id()).unwrap().id;
+        crawls.add_from(A, definition(7), &form).unwrap();
+        let [first, second] = [1, 2].map(|number| crawls.add(definition(number), &form));
+        assert_eq!(
+            in_force(&definition(1)),
+            first.id,
+            "other seeds are beside it"
+        );
+        for _ in 0..2 {
+            first.budget.reserve().unwrap().complete();
+            second.budget.reserve().unwrap().complete();
+        }
+        let third = crawls.add(narrow(3), &form);
+        assert_eq!(in_force(&definition(1)), third.id);
+        assert_eq!(in_force(&definition(2)), third.id);
+        assert_eq!(in_force(&definition(7)), definition(7).id(), "a stranger's");
+        let travels = crawls.get(first.id).unwrap();
+        assert_eq!(travels.definition, definition(1), "under its own id");
+        let mut bounded = narrow(3);
+        bounded.bounds.max_pages = 5;
+        let bounded = crawls.add(bounded, &form);
+        bounded.budget.reserve().unwrap().complete();
+        assert!(
+            bounded.budget.reserve().is_none(),
+            "four were fetched before"
+        );
+        assert!(!crawls.all_spent(), "the stranger's has no bound");
+        crawls.add(definition(1), &form);
+        assert_eq!(in_force(&narrow(3)), first.id, "the user went back to it");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -49,6 +50,8 @@ pub struct SiteCell {
     /// The hash of the host's name, which decides its owner.
     pub key: u64,
     state: Mutex<SiteState>,
+    /// Whether it has left memory, to be known without its lock.
+    has_left: AtomicBool,
     /// Wakes whoever waits for the end of a lease, to freeze the site.
     lease_ended: Condvar,
 }
@@ -69,6 +72,12 @@ pub struct SiteState {
     pub seen_before: SeenUrls,
     /// How often it was thinned out.
     pub thinned: u64,
+    /// The look that did so last.
+    pub thinned_by: u64,
+    /// Whether its queue or what it has seen has changed since it was last looked at.
+    pub is_touched: bool,
+    /// The last look that found it so.
+    touched_before: u64,
     /// Where it stands.
     pub phase: Phase,
     /// The number of the lease under which a downloader works on it.
@@ -108,6 +117,24 @@ impl SiteState {
         self.is_whole = false;
         self.thinned += 1;
     }
+
+    /// Whether the disk has all that changed here before this look. It has everything from
+    /// before the look called `written`.
+    pub fn is_written(&mut self, look: u64, written: u64) -> bool {
+        if std::mem::take(&mut self.is_touched) {
+            self.touched_before = look;
+        }
+        self.touched_before <= written
+    }
+
+    /// Whether it can do without memory for a while: nobody is at work on it, what only
+    /// this process knows of it can be found out again, and nothing has changed since it
+    /// was last looked at.
+    pub fn can_leave(&self) -> bool {
+        !matches!(self.phase, Phase::Leased | Phase::Moved)
+            && self.has_head
+            && !(self.is_touched || self.is_freezing || self.stays)
+    }
 }
 
 impl SiteCell {
@@ -122,6 +149,9 @@ impl SiteCell {
                 has_head: is_whole,
                 seen_before: SeenUrls::default(),
                 thinned: 0,
+                thinned_by: 0,
+                is_touched: false,
+                touched_before: 0,
                 phase: Phase::Idle,
                 lease: None,
                 addresses: None,
@@ -135,8 +165,21 @@ impl SiteCell {
                 is_freezing: false,
                 stays: false,
             }),
+            has_left: AtomicBool::new(false),
             lease_ended: Condvar::new(),
         }
+    }
+
+    /// Whether it has left memory.
+    pub fn has_left(&self) -> bool {
+        self.has_left.load(Relaxed)
+    }
+
+    /// It leaves memory.
+    pub fn leave(&self, state: &mut SiteState) {
+        state.phase = Phase::Moved;
+        state.connection = None;
+        self.has_left.store(true, Relaxed);
     }
 
     /// The site, for as long as the guard lives. Never hold it across I/O, and take no

@@ -3,17 +3,21 @@
 //! The preprocessor puts URLs into a site's queue and `submit`s the site. A site that
 //! has work waits in the [`ReadyOrder`] until its time has come; an idle downloader
 //! [`CrawlJobs::lease`]s the first that is ready, fetches one thing from it, and
-//! [`CrawlJobs::settle`]s the lease, whereupon the site waits again if it has more.
+//! [`CrawlJobs::settle`]s the lease, whereupon the site waits again if it has more. When
+//! memory is short, sites that are not needed soon go [`away`], queue and all: they are
+//! neither here nor in the ready order until they are brought back.
 //!
 //! Invariants: a site is in the ready order exactly while its phase is `Waiting`, and
 //! with a downloader exactly while it is `Leased`, so a host is never fetched from
 //! twice at once; locks are taken in the order site, then ready order.
 //!
+//! - [`away`]: sites that are on disk alone, although something waits for them
 //! - [`site`]: the record of a host
 //! - [`cell`]: a site at work
 //! - [`ready_order`]: who is next
 //! - [`outstanding`]: how much is left to do, which tells when a crawl is over
 
+pub mod away;
 pub mod cell;
 pub mod outstanding;
 pub mod ready_order;
@@ -25,6 +29,8 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use away::Away;
+pub use away::{AWAY_BYTES, AwayQueue};
 pub use cell::{Addresses, Phase, SiteCell, SiteState};
 pub use outstanding::{Outstanding, Unfinished};
 pub use ready_order::{Group, ReadyOrder};
@@ -74,6 +80,8 @@ pub struct CrawlJobs {
     clock: Clock,
     counters: Arc<Counters>,
     ready: Mutex<Ready>,
+    /// No other lock is taken while this one is held.
+    away: Mutex<Away>,
     /// Wakes an idle downloader.
     changed: Condvar,
     /// Wakes whoever waits for leases to end, once the queues are closed.
@@ -124,7 +132,7 @@ fn done(site: Key, job: &CrawlJob) -> Done {
 pub struct Activity {
     /// Sites that downloaders work on.
     pub leased: usize,
-    /// Sites that wait.
+    /// Sites that wait, here or away.
     pub waiting: usize,
     /// When the first of them will be ready.
     pub next_ms: Option<Millis>,
@@ -144,6 +152,7 @@ impl CrawlJobs {
             clock,
             counters,
             ready: Mutex::default(),
+            away: Mutex::default(),
             changed: Condvar::new(),
             settled: Condvar::new(),
             resolve,
@@ -173,6 +182,11 @@ impl CrawlJobs {
         self.memory_urls.store(urls, Relaxed);
     }
 
+    /// URLs that wait in memory.
+    pub fn in_memory(&self) -> usize {
+        self.queued().saturating_sub(self.on_disk())
+    }
+
     /// How many more URLs may wait in memory while so many wait in all.
     fn room(&self, queued: usize) -> usize {
         let in_memory = queued.saturating_sub(self.on_disk.load(Relaxed));
@@ -181,8 +195,9 @@ impl CrawlJobs {
 
     /// Takes a URL into its site's queue.
     pub fn push(&self, state: &mut SiteState, record: UrlRecord) {
-        let queued = self.queued.fetch_add(1, Relaxed);
+        // In this order: what is queued is outstanding, at every moment.
         self.outstanding.add(1);
+        let queued = self.queued.fetch_add(1, Relaxed);
         let spills =
             self.ledger.keeps() && self.room(queued) == 0 && state.site.queued() >= LEAST_IN_MEMORY;
         let before = state.site.on_disk();
@@ -190,16 +205,81 @@ impl CrawlJobs {
         let job = state.site.number(record);
         self.ledger.queued(state.key, &job);
         state.site.push(job, spills);
+        state.is_touched = true;
         self.on_disk
             .fetch_add(state.site.on_disk() - before, Relaxed);
     }
 
-    /// A site's queue continues on disk, as an earlier run has left it.
-    pub fn continue_queue(&self, state: &mut SiteState, on_disk: OnDisk, next_number: u64) {
-        self.queued.fetch_add(on_disk.urls, Relaxed);
-        self.on_disk.fetch_add(on_disk.urls, Relaxed);
-        self.outstanding.add(on_disk.urls as u64);
-        state.site.continue_from(on_disk, next_number);
+    /// A site is away, as an earlier run has left it.
+    pub fn continue_queue(&self, key: Key, queue: AwayQueue) {
+        let urls = queue.on_disk.urls;
+        self.queued.fetch_add(urls, Relaxed);
+        self.on_disk.fetch_add(urls, Relaxed);
+        self.outstanding.add(urls as u64);
+        self.away.lock().insert(key, self.clock.now_ms(), queue);
+    }
+
+    /// What waits for a site waits on disk alone from now on. All of it must be there.
+    pub fn spill(&self, state: &mut SiteState) {
+        self.on_disk.fetch_add(state.site.spill(), Relaxed);
+    }
+
+    /// A site leaves memory. If anything waits for it, it is away until it is due. All of
+    /// it must be on disk.
+    pub fn send_away(&self, state: &mut SiteState) {
+        self.spill(state);
+        let queue = state.site.take_queue();
+        if queue.on_disk.urls > 0 {
+            let due_ms = state.site.pace.next_fetch_ms;
+            self.away.lock().insert(state.key, due_ms, queue);
+        }
+    }
+
+    /// Lets go of those who have left memory while they waited here.
+    pub fn let_go(&self) {
+        let now_ms = self.clock.now_ms();
+        let is_here = |cell: &Arc<SiteCell>| !cell.has_left();
+        self.ready.lock().order.retain(is_here, now_ms);
+        self.resolve.retain(is_here);
+    }
+
+    /// The queue of a site, if it is away.
+    pub fn away(&self, key: Key) -> Option<AwayQueue> {
+        self.away.lock().get(key)
+    }
+
+    /// How many sites are away.
+    pub fn sites_away(&self) -> usize {
+        self.away.lock().count()
+    }
+
+    /// Sites that are away and due by then, so many at most, the first of them first.
+    pub fn due_away(&self, by_ms: Millis, most: usize) -> Vec<Key> {
+        self.away.lock().due(by_ms, most)
+    }
+
+    /// A site comes into memory, with its queue if it is away.
+    pub fn come_back(&self, key: Key, site: &mut Site) -> bool {
+        let Some((due_ms, queue)) = self.away.lock().remove(key) else {
+            return false;
+        };
+        site.continue_from(queue.on_disk, queue.next_number);
+        // Its record may still be on its way to the disk.
+        site.pace.next_fetch_ms = due_ms;
+        true
+    }
+
+    /// What waits for a site that is away is not wanted any more; tells how much it was.
+    pub fn drop_away(&self, key: Key) -> u64 {
+        let Some((_, queue)) = self.away.lock().remove(key) else {
+            return 0;
+        };
+        let urls = queue.on_disk.urls;
+        self.ledger.queue_cleared(key);
+        self.queued.fetch_sub(urls, Relaxed);
+        self.on_disk.fetch_sub(urls, Relaxed);
+        self.outstanding.done(urls as u64);
+        urls as u64
     }
 
     /// Brings a part of a site's queue from disk, if there is nothing of it in memory.
@@ -256,6 +336,7 @@ impl CrawlJobs {
         self.ledger.queued(state.key, &job);
         unfinished.requeued();
         state.site.push_again(job);
+        state.is_touched = true;
     }
 
     /// What to do next for a leased site. URLs that are not to be fetched after all
@@ -327,6 +408,7 @@ impl CrawlJobs {
     /// robots rules are asked for again; tells how much that was.
     pub fn drop_origin(&self, state: &mut SiteState, origin: &str) -> u64 {
         let dropped = state.site.drop_origin(origin, self.clock.now_ms());
+        state.is_touched = true;
         for job in &dropped {
             self.ledger.done(done(state.key, job), None);
         }
@@ -343,6 +425,13 @@ impl CrawlJobs {
         self.counters.error(error).add(1);
         let drained = self.drain(state);
         self.counters.given_up.add(drained);
+    }
+
+    /// Gives up what waits for sites that are away.
+    pub fn give_up_away(&self) {
+        for key in self.due_away(Millis::MAX, usize::MAX) {
+            self.counters.given_up.add(self.drop_away(key));
+        }
     }
 
     /// A site may have got work: if it was idle and has some, it begins to wait.
@@ -540,11 +629,16 @@ impl CrawlJobs {
     /// What the queues are doing. A site whose name is being looked up counts as
     /// neither leased nor waiting.
     pub fn activity(&self) -> Activity {
+        let (away, away_ms) = {
+            let away = self.away.lock();
+            (away.count(), away.next_ms())
+        };
         let mut ready = self.ready.lock();
+        let times = [ready.order.next_ms(), away_ms];
         Activity {
             leased: ready.leased,
-            waiting: ready.order.hosts(),
-            next_ms: ready.order.next_ms(),
+            waiting: ready.order.hosts() + away,
+            next_ms: times.into_iter().flatten().min(),
         }
     }
 

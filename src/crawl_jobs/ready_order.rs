@@ -177,6 +177,27 @@ impl<T> ReadyOrder<T> {
         Ok(())
     }
 
+    /// Lets go of hosts that are not to wait any more. Costs as much as there are.
+    pub fn retain(&mut self, stays: impl Fn(&T) -> bool, now_ms: Millis) {
+        let mut changed = Vec::new();
+        self.groups.retain(|&group, waiting| {
+            let before = waiting.hosts.len();
+            waiting.hosts.retain(|host| stays(&host.item));
+            if waiting.hosts.len() < before {
+                waiting.hosts.shrink_to_fit();
+                self.hosts -= before - waiting.hosts.len();
+                changed.push(group);
+            }
+            waiting.is_leased || !waiting.hosts.is_empty() || waiting.next_ms > now_ms
+        });
+        changed.into_iter().for_each(|group| self.enter(group));
+        // The time of a host that was let go may be far off: its entry would stay till then.
+        let groups = &self.groups;
+        self.order.retain(|Reverse((_, entry, group))| {
+            groups.get(group).is_some_and(|known| known.entry == *entry)
+        });
+    }
+
     /// Hosts that wait.
     pub fn hosts(&self) -> usize {
         self.hosts
@@ -273,6 +294,27 @@ mod tests {
         order.take(500).unwrap();
         order.release(Group::Host(7), 600, 600);
         assert!(order.groups.is_empty() && order.order.is_empty());
+    }
+
+    #[test]
+    fn who_is_let_go_leaves_nothing_behind() {
+        let mut order = ReadyOrder::default();
+        order.insert(ONE, 0, "a");
+        order.insert(ONE, 50, "b");
+        order.insert(ONE, 90, "c");
+        order.insert(Group::Host(7), 1_000, "d");
+        order.retain(|host| !["a", "b", "d"].contains(host), 0);
+        assert_eq!((order.hosts(), order.next_ms()), (1, Some(90)));
+        assert_eq!((order.groups.len(), order.order.len()), (1, 1));
+        assert_eq!(order.take(90), Ok((ONE, "c")));
+        order.insert(ONE, 0, "e");
+        order.retain(|_| false, 90);
+        // Its address is leased, and then rests.
+        order.release(ONE, 200, 90);
+        order.retain(|_| false, 100);
+        order.insert(ONE, 0, "f");
+        assert_eq!(order.take(100), Err(Some(200)));
+        assert_eq!(order.take(200), Ok((ONE, "f")));
     }
 
     proptest! {

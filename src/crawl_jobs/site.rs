@@ -5,8 +5,8 @@
 //! Pure: time comes in as an argument, and nothing here does I/O.
 //!
 //! The queue is numbered. Where state is kept on disk, all of it is there, and the end of
-//! a long queue may be there alone: [`Site::missing`] tells what has to be fetched from
-//! there before the next task can be known.
+//! a long queue, or all of one, may be there alone: [`Site::missing`] tells what has to be
+//! fetched from there before the next task can be known.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -22,6 +22,8 @@ use crate::record::UrlRecord;
 use crate::robots::Robots;
 use crate::seen_urls::SeenUrls;
 use crate::store::StoreError;
+
+use super::AwayQueue;
 
 /// The first byte of a frozen site; a form that differs gets another number.
 const FORMAT: u8 = 2;
@@ -108,7 +110,8 @@ pub struct SiteHead {
     generation: u64,
     queries: HashMap<u64, u32>,
     robots: Vec<OriginRobots>,
-    pace: Pace,
+    /// When it may be asked again.
+    pub pace: Pace,
     counters: SiteCounters,
 }
 
@@ -261,6 +264,35 @@ impl Site {
         self.on_disk
     }
 
+    /// Forgets the queue here, all of which is on disk; tells how much that was. Numbers
+    /// only grow along a queue, so that what is on disk from its first one on is all of it.
+    pub fn spill(&mut self) -> usize {
+        let queue = std::mem::take(&mut self.queue);
+        if let Some(first) = queue.front() {
+            self.on_disk.urls += queue.len();
+            self.on_disk.from = first.number;
+        }
+        queue.len()
+    }
+
+    /// Takes the queue out, all of which is on disk alone.
+    pub fn take_queue(&mut self) -> AwayQueue {
+        AwayQueue {
+            on_disk: std::mem::take(&mut self.on_disk),
+            next_number: self.next_number,
+        }
+    }
+
+    /// The memory that it holds besides itself and its queue.
+    pub fn memory_bytes(&self) -> usize {
+        // A power of two of places at most 7/8 full, each with one byte of its own.
+        let places = (self.queries.capacity() * 8 / 7).next_power_of_two();
+        let robots = self.robots.iter();
+        let robots = robots.map(|one| size_of::<OriginRobots>() + one.rules.memory_bytes());
+        let place = size_of::<(u64, u32)>() + 1;
+        self.seen.memory_bytes() + places * place + robots.sum::<usize>()
+    }
+
     /// What waits on disk alone is gone; tells how much that was.
     pub fn lose_on_disk(&mut self) -> usize {
         std::mem::take(&mut self.on_disk).urls
@@ -307,13 +339,14 @@ impl Site {
         }
     }
 
-    /// Takes over the head that an earlier run has left.
+    /// Takes over the head that an earlier run has left, or this one when it had no room.
     pub fn set_head(&mut self, head: SiteHead, now_ms: Millis) {
         self.generation = head.generation;
         self.queries = head.queries;
         self.robots = head.robots;
-        self.pace = head.pace;
+        let due_ms = std::mem::replace(&mut self.pace, head.pace).next_fetch_ms;
         self.pace.take_up(now_ms);
+        self.pace.next_fetch_ms = self.pace.next_fetch_ms.max(due_ms);
         self.counters = head.counters;
     }
 

@@ -1,5 +1,6 @@
 //! What people type: web addresses and the addresses of peers, checked and explained.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use peercrawl_ui::model::{SeedCheck, SeedLine};
@@ -91,15 +92,15 @@ pub fn check_seeds(
     known: &[String],
 ) -> SeedCheck {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    let mut before: Vec<String> = Vec::new();
+    let known: HashSet<&str> = known.iter().map(String::as_str).collect();
+    let mut before = HashSet::new();
     let check = |line: &str| {
         let problem = match seed_address(form, network, line) {
             Err(why) => Some(why),
             Ok(url) => {
                 let url = url.to_string();
-                let is_known = known.contains(&url);
-                let is_twice = before.contains(&url);
-                before.push(url);
+                let is_known = known.contains(url.as_str());
+                let is_twice = !before.insert(url);
                 match (is_known, is_twice) {
                     (true, _) => Some("it is one of the web sites already".to_owned()),
                     (_, true) => Some("it is in this list twice".to_owned()),

@@ -1,11 +1,14 @@
 //! The archive as the window shows it: its files, its size, and single pages.
 //!
 //! Looking through the archive reads its indexes, which can be long. That is done in a
-//! thread of its own, now and then while the screen is open.
+//! thread of its own, now and then while the screen is open, and once for each complete
+//! file.
 
-use std::collections::BTreeMap;
+use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::civil::DateTime;
@@ -16,15 +19,42 @@ use peercrawl_ui::model::{self, ArchiveFile, Field, Found, LookUp, View};
 use super::desk::Desk;
 use super::engine_stage::EngineStage;
 use super::link::Order;
-use super::moving::{self, COMPLETE, INDEX};
+use super::moving;
 use super::settings::GB;
 use super::{addresses, tasks};
-use crate::archive::{ArchiveError, Reader};
+use crate::archive::{ArchiveError, Reader, StoredFile, Writer};
 use crate::canonical::CanonicalForm;
 use crate::engine::Engine;
 
 /// How often the files are looked through while somebody looks.
 const PERIOD: Duration = Duration::from_secs(5);
+
+/// What is known of the archive's files.
+#[derive(Debug, Default)]
+pub struct Shelf {
+    /// The files, newest first.
+    pub files: Vec<ArchiveFile>,
+    /// When they were last looked through.
+    looked: Option<Instant>,
+    /// Where they are, as it was found out once.
+    folder: OnceCell<String>,
+    /// The thread that looks through them has a share in this as long as it does.
+    looking: Arc<()>,
+    /// The same of the thread that moves some of them elsewhere.
+    moving: Arc<()>,
+}
+
+impl Shelf {
+    /// Whether it is time to look through the files. A look may take longer than the time
+    /// between two, and nobody needs a second one meanwhile.
+    fn is_due(&self, now: Instant) -> bool {
+        !is_held(&self.looking) && self.looked.is_none_or(|at| now >= at + PERIOD)
+    }
+}
+
+fn is_held(token: &Arc<()>) -> bool {
+    Arc::strong_count(token) > 1
+}
 
 impl Desk {
     /// Where the archive is; `None` if nothing is kept.
@@ -35,23 +65,38 @@ impl Desk {
 
     /// Has the archive looked through, if that was not done just now.
     pub fn look_through_archive(&mut self) {
-        let now = Instant::now();
-        let asked = &mut self.state.picture.archive_asked;
-        if asked.is_some_and(|at| now < at + PERIOD) {
+        let (now, folder) = (Instant::now(), self.archive_folder());
+        let shelf = &mut self.state.picture.shelf;
+        if !shelf.is_due(now) {
             return;
         }
-        *asked = Some(now);
-        if let Some(folder) = self.archive_folder() {
-            let look = move || files(&folder).map(Order::Archive);
+        shelf.looked = Some(now);
+        if let Some(folder) = folder {
+            let (token, known) = (shelf.looking.clone(), shelf.files.clone());
             tasks::start(&self.orders, "archive", move || {
-                look().unwrap_or_else(|why| Order::Done(Err(why.to_string())))
+                let _looking = token;
+                let files = files(&folder, &known).map(Order::Archive);
+                files.unwrap_or_else(|why| Order::Done(Err(why.to_string())))
             });
+        }
+    }
+
+    /// Files were moved or deleted, or should have been: they are looked through again,
+    /// and whoever writes the archive counts what is here. What is on its way does not
+    /// count; if it stays, that is told when the move is over.
+    pub fn archive_changed(&mut self) {
+        self.state.picture.shelf.looked = None;
+        if let Some(engine) = self.engine()
+            && !is_held(&self.state.picture.shelf.moving)
+        {
+            engine.ledger().with_archive(count_again);
         }
     }
 
     /// What the screen shows besides the files.
     pub fn archive(&self) -> model::Archive {
-        let files = &self.state.picture.archive_files;
+        let shelf = &self.state.picture.shelf;
+        let files = &shelf.files;
         let folder = self.archive_folder();
         let limit_gb = u64::from(self.shown.disk_gb);
         let exact = self.config.archive.limit_bytes;
@@ -61,8 +106,9 @@ impl Desk {
         model::Archive {
             // Another folder may stand behind a link.
             folder: folder.map_or_else(String::new, |path| {
-                let real = std::fs::canonicalize(&path).unwrap_or(path);
-                real.display().to_string()
+                let real = || std::fs::canonicalize(&path).unwrap_or(path);
+                let shown = shelf.folder.get_or_init(|| real().display().to_string());
+                shown.clone()
             }),
             pages: files.iter().map(|file| file.pages).sum(),
             // Who writes it knows best.
@@ -77,10 +123,18 @@ impl Desk {
         }
     }
 
-    /// Whether the archive's files have an owner that is neither there nor gone.
-    fn is_archive_between_owners(&self) -> bool {
-        let engine = &self.state.engine;
-        matches!(engine, EngineStage::Starting(_) | EngineStage::Ending(_))
+    /// Why the archive's files must be left alone at present, if that is so: their owner is
+    /// neither there nor gone, or they are on their way elsewhere.
+    fn why_not_now(&self) -> Option<&'static str> {
+        match self.state.engine {
+            EngineStage::Starting(_) | EngineStage::Ending(_) => {
+                Some("Try again in a moment: the crawl is just starting or ending.")
+            }
+            _ if is_held(&self.state.picture.shelf.moving) => {
+                Some("Try again later: files are just being moved.")
+            }
+            _ => None,
+        }
     }
 
     /// Looks a page up.
@@ -113,10 +167,10 @@ impl Desk {
         let Some(folder) = self.archive_folder() else {
             return self.fail("The demo keeps no pages.");
         };
-        if self.is_archive_between_owners() {
-            return self.fail("Try again in a moment: the crawl is just starting or ending.");
+        if let Some(why) = self.why_not_now() {
+            return self.fail(why);
         }
-        self.state.picture.archive_asked = None;
+        self.state.picture.shelf.looked = None;
         let nothing = "There is no file that could be deleted.";
         let deleted = |bytes: u64| match bytes {
             0 => Err(nothing.to_owned()),
@@ -151,8 +205,7 @@ impl Desk {
         let Some(from) = self.archive_folder() else {
             return self.problem(Field::ArchiveFolder, "The demo keeps no pages.");
         };
-        if self.is_archive_between_owners() {
-            let why = "Try again in a moment: the crawl is just starting or ending.";
+        if let Some(why) = self.why_not_now() {
             return self.problem(Field::ArchiveFolder, why);
         }
         let to = match moving::prepare(&from, folder) {
@@ -170,15 +223,19 @@ impl Desk {
         if let Some(engine) = self.engine() {
             let is_taken = engine.ledger().with_archive(move |writer| {
                 let names = writer.give_away().map_err(|why| why.to_string());
-                // See above; the files count again when the program starts the next time.
-                let _busy = orders.try_send(begin(names));
+                if orders.try_send(begin(names)).is_err() {
+                    // See above; nobody moves them.
+                    count_again(writer);
+                }
             });
             if !is_taken {
                 self.problem(Field::ArchiveFolder, "There is no file to move yet.");
             }
             return;
         }
-        let names = self.archive_folder().map(|from| moving::complete(&from));
+        // Nothing may have been stored yet.
+        let from = self.archive_folder().filter(|from| from.exists());
+        let names = from.map(|from| moving::complete(&from));
         let names = names.unwrap_or_else(|| Ok(Vec::new()));
         let order = begin(names.map_err(|why| why.to_string()));
         self.take(order);
@@ -188,51 +245,61 @@ impl Desk {
     pub fn move_files(&mut self, from: PathBuf, to: PathBuf, names: Vec<String>) {
         let files = format::counted(names.len() as u64, "file", "files");
         self.say(format!("Moving {files} to {}.", to.display()));
+        let token = self.state.picture.shelf.moving.clone();
         tasks::start(&self.orders, "move-archive", move || {
+            let _moving = token;
             Order::ArchiveChanged(match moving::move_files(&from, &to, &names) {
                 Ok(()) => Ok(format!(
                     "{files} moved to {}. What is there no longer counts here.",
                     to.display()
                 )),
-                Err(why) => Err(format!("Not all files could be moved: {why}")),
+                Err(why) => Err(why.to_string()),
             })
         });
     }
 }
 
-/// The files in a folder, newest first.
-fn files(folder: &Path) -> Result<Vec<ArchiveFile>, ArchiveError> {
-    let mut files: BTreeMap<String, ArchiveFile> = BTreeMap::new();
-    Reader::new(folder).list(|entry| {
-        let at_ms = millis(&entry.timestamp);
-        let file = files.entry(entry.filename).or_insert_with_key(|name| {
-            let size = |name: &str| std::fs::metadata(folder.join(name)).map(|found| found.len());
-            let is_open = size(name).is_err();
-            let open = if is_open { ".open" } else { "" };
-            let index = name.trim_end_matches(COMPLETE);
-            // With its index, as the limit counts it. A file that has just been completed
-            // or removed is looked at again soon.
-            let bytes = size(&format!("{name}{open}")).unwrap_or(0)
-                + size(&format!("{index}{INDEX}{open}")).unwrap_or(0);
-            ArchiveFile {
-                name: if is_open {
-                    format!("{name}.open")
-                } else {
-                    name.clone()
-                },
-                bytes,
-                pages: 0,
-                from_ms: at_ms,
-                to_ms: at_ms,
-            }
+fn count_again(writer: &mut Writer) {
+    if let Err(why) = writer.count_again() {
+        tracing::warn!("the archive counts its files at the next start: {why}");
+    }
+}
+
+/// The files in a folder that have pages, newest first. One that is complete never
+/// changes: if it is known, by its name and size, it is not read again.
+fn files(folder: &Path, known: &[ArchiveFile]) -> Result<Vec<ArchiveFile>, ArchiveError> {
+    let known: HashMap<&str, &ArchiveFile> = known
+        .iter()
+        .map(|file| (file.name.as_str(), file))
+        .collect();
+    let mut files = Vec::new();
+    for stored in Reader::new(folder).files()? {
+        let is_same = |file: &&&ArchiveFile| stored.is_complete && file.bytes == stored.bytes;
+        files.push(match known.get(stored.name.as_str()).filter(is_same) {
+            Some(&file) => file.clone(),
+            None => read(&stored)?,
         });
+    }
+    files.retain(|file| file.pages > 0);
+    files.sort_by(|one, other| (other.to_ms, &other.name).cmp(&(one.to_ms, &one.name)));
+    Ok(files)
+}
+
+fn read(stored: &StoredFile) -> Result<ArchiveFile, ArchiveError> {
+    let mut file = ArchiveFile {
+        name: stored.name.clone(),
+        bytes: stored.bytes,
+        pages: 0,
+        from_ms: u64::MAX,
+        to_ms: 0,
+    };
+    stored.list(|entry| {
+        let at_ms = millis(&entry.timestamp);
         file.pages += 1;
         file.from_ms = file.from_ms.min(at_ms);
         file.to_ms = file.to_ms.max(at_ms);
     })?;
-    let mut files: Vec<ArchiveFile> = files.into_values().collect();
-    files.sort_by(|one, other| (other.to_ms, &other.name).cmp(&(one.to_ms, &one.name)));
-    Ok(files)
+    Ok(file)
 }
 
 /// The rows of the table that the window wants.
@@ -274,9 +341,59 @@ mod tests {
     #[test]
     fn an_empty_archive_and_a_time_are_read() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(files(folder.path()).unwrap(), []);
+        assert_eq!(files(folder.path(), &[]).unwrap(), []);
+        let nothing_yet = folder.path().join("archive");
+        assert_eq!(files(&nothing_yet, &[]).unwrap(), []);
         assert_eq!(find(folder.path(), "http://a/").unwrap(), Found::Nothing);
         assert_eq!(millis("20261116043626"), 1_794_803_786_000);
         assert_eq!(millis("yesterday"), 0);
+    }
+
+    /// All indexes were read every five seconds, as long as somebody looked.
+    #[test]
+    fn a_complete_file_is_read_once_and_an_open_one_each_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let index = |name: &str, timestamps: &[&str]| {
+            let line = |at: &&str| {
+                format!(
+                    r#"a)/ {at} {{"url":"http://a/","mime":"text/html","status":"200","digest":"","length":"1","offset":"0","filename":"{name}.warc.gz"}}"#
+                ) + "\n"
+            };
+            timestamps.iter().map(line).collect::<String>()
+        };
+        let write =
+            |file: &str, text: &str| std::fs::write(folder.path().join(file), text).unwrap();
+        write("a.warc.gz", "archive");
+        write("a.cdxj", &index("a", &["20261116043626", "20261116043628"]));
+        write("b.warc.gz.open", "");
+        write("b.cdxj.open", &index("b", &["20261116043629"]));
+        let first = files(folder.path(), &[]).unwrap();
+        let told: Vec<_> = first
+            .iter()
+            .map(|one| (one.name.as_str(), one.pages))
+            .collect();
+        assert_eq!(told, [("b.warc.gz.open", 1), ("a.warc.gz", 2)]);
+        assert_eq!(first[1].to_ms - first[1].from_ms, 2_000);
+        // Other lines of the same length: whoever reads them sees the difference.
+        write("a.cdxj", &index("a", &["20261116043626", "20261116043627"]));
+        write("b.cdxj.open", &index("b", &["20261116043620"]));
+        let second = files(folder.path(), &first).unwrap();
+        assert_eq!(second[0], first[1]);
+        assert_eq!(second[1].to_ms, first[0].to_ms - 9_000);
+        write("a.warc.gz", "another archive");
+        let third = files(folder.path(), &second).unwrap();
+        assert_eq!(third[0].to_ms, first[1].to_ms - 1_000);
+    }
+
+    #[test]
+    fn one_look_at_a_time() {
+        let (mut shelf, now) = (Shelf::default(), Instant::now());
+        assert!(shelf.is_due(now));
+        let token = shelf.looking.clone();
+        assert!(!shelf.is_due(now), "a slow one is still under way");
+        drop(token);
+        shelf.looked = Some(now);
+        assert!(!shelf.is_due(now));
+        assert!(shelf.is_due(now + PERIOD));
     }
 }

@@ -14,13 +14,14 @@ use super::desk::Desk;
 use super::engine_stage::EngineStage;
 use super::join_file::{self, JoinFile};
 use super::link::Order;
-use super::network_view::outside_first;
+use super::network_view::{Reaches, outside_first, reaches};
 use super::stage::Wish;
 use super::{addresses, autostart, tasks};
 use crate::canonical::{CanonicalForm, CanonicalUrl};
 use crate::config::Settings;
 use crate::crawl::CrawlDefinition;
 use crate::data_directory::disk_limit;
+use crate::engine::Engine;
 
 impl Desk {
     /// Carries out an order, and shows what came of it.
@@ -34,10 +35,7 @@ impl Desk {
                     self.read_join_file(&path);
                 }
             }
-            Order::Tray(tray) => {
-                self.abilities.tray = true;
-                self.state.tray = Some(tray);
-            }
+            Order::Tray(tray) => self.take_tray(tray),
             Order::Stop => self.state.quits = true,
             Order::Chosen(field, path) => match field {
                 Field::JoinFile => self.read_join_file(&path),
@@ -46,10 +44,10 @@ impl Desk {
                 _ => {}
             },
             Order::Found(url, found) => self.state.look_up = Some(LookUp { url, found }),
-            Order::Archive(files) => self.state.picture.archive_files = files,
+            Order::Archive(files) => self.state.picture.shelf.files = files,
             Order::MoveFiles { from, to, names } => self.move_files(from, to, names),
             Order::ArchiveChanged(what) => {
-                self.state.picture.archive_asked = None;
+                self.archive_changed();
                 self.take(Order::Done(what));
             }
             Order::Done(Ok(text)) if text.is_empty() => {}
@@ -146,10 +144,14 @@ impl Desk {
                 return self.read_join_file(&path);
             }
             Begin::Demo => {
+                // First, because in a demo the window shows what is set, and forgets what
+                // the first page proposed.
+                self.apply_first(settings);
                 self.keep();
                 self.demo = Some(DemoSpec::default());
                 self.state.demo_past = Default::default();
                 self.state.blocked_before = Some(self.config.crawl.blocked_sites.clone());
+                return self.begun();
             }
         }
         self.apply_first(settings);
@@ -262,8 +264,9 @@ impl Desk {
         self.set_seeds(left);
     }
 
-    /// Has the engine take part in the crawl as it is defined now. What it has seen it
-    /// does not fetch again.
+    /// Has the engine take part in the crawl as it is defined now: what waits follows its
+    /// scope and its depth. What the engine has seen it does not fetch again, but for the
+    /// seeds.
     fn begin_crawl(&mut self) {
         let definition = CrawlDefinition::from_settings(&self.config.crawl);
         if definition.seeds.is_empty() {
@@ -309,22 +312,30 @@ impl Desk {
             Some(_) => self.say(format!("Calling {address}.")),
             None => self.say(format!("{address} is called when the crawl starts.")),
         }
-        self.start_again();
+        let address = [address.to_owned()];
+        let is_called = |engine: &Engine| engine.overlay().seek_at(&address);
+        // A peer whose overlay could not start has none that could call anybody.
+        if !self.engine().is_some_and(is_called) {
+            self.start_again();
+        }
     }
 
     /// Where a new join file would be written.
     pub fn join_file_path(&self) -> String {
-        let folders = directories::UserDirs::new();
-        let folder = folders.map(|folders| {
-            let documents = folders.document_dir();
-            documents.unwrap_or(folders.home_dir()).to_owned()
+        let folder = self.state.documents.get_or_init(|| {
+            let folders = directories::UserDirs::new();
+            let folder = folders.map(|folders| {
+                let documents = folders.document_dir();
+                documents.unwrap_or(folders.home_dir()).to_owned()
+            });
+            folder.unwrap_or_default()
         });
         let is_plain = |letter: char| letter.is_alphanumeric() || matches!(letter, ' ' | '-' | '_');
         let name = self.config.overlay.network.chars();
         let name: String = name
             .map(|one| if is_plain(one) { one } else { '-' })
             .collect();
-        let file = folder.unwrap_or_default().join(format!("{name}.peercrawl"));
+        let file = folder.join(format!("{name}.peercrawl"));
         file.display().to_string()
     }
 
@@ -371,22 +382,39 @@ impl Desk {
 
     fn make_join_file(&mut self, path: &Path) {
         self.forget_problem(Field::NewJoinFile);
-        let addresses = self.engine().map(|engine| engine.overlay().listening());
-        let addresses = outside_first(addresses.unwrap_or_default());
-        let is_outside = |address: &&String| !address.starts_with("/ip4/127.");
-        let mut given: Vec<String> = addresses.iter().filter(is_outside).cloned().collect();
-        if given.is_empty() {
-            given = addresses;
+        let addresses = self.engine().map(|engine| engine.overlay().callable());
+        let mut addresses = outside_first(addresses.unwrap_or_default());
+        let nearest = addresses.first().map(|first| reaches(first));
+        if nearest < Some(Reaches::ThisComputer) {
+            // Those of this computer alone are of use to nobody else.
+            addresses.retain(|address| reaches(address) < Reaches::ThisComputer);
         }
-        let text = join_file::text(&self.config, &given);
+        let text = join_file::text(&self.config, &addresses);
+        let path = in_home(path);
         let path = match path.extension() {
-            Some(_) => path.to_owned(),
+            Some(_) => path,
             None => path.with_extension("peercrawl"),
         };
-        match super::config_file::replace(&path, text.as_bytes()) {
-            Ok(()) => self.say(format!("The join file is {}.", path.display())),
-            Err(why) => self.problem(Field::NewJoinFile, why.to_string()),
+        if path.exists() && JoinFile::read(&path).is_err() {
+            let why = "A file of that name is there, and is no join file. Choose another name.";
+            return self.problem(Field::NewJoinFile, why);
         }
+        if let Err(why) = super::config_file::replace(&path, text.as_bytes()) {
+            return self.problem(Field::NewJoinFile, why.to_string());
+        }
+        let warning = match nearest {
+            // There are others to call.
+            _ if !self.config.overlay.bootstrap.is_empty() => "",
+            Some(Reaches::Anywhere | Reaches::ThroughRelay) => "",
+            Some(Reaches::LocalNetwork) => {
+                " As far as is known, only computers on your local network can call this one: \
+                 friends elsewhere may not find it."
+            }
+            Some(Reaches::ThisComputer) | None => {
+                " It names no computer that could be called: start crawling, then make it again."
+            }
+        };
+        self.say(format!("The join file is {}.{warning}", path.display()));
     }
 
     /// What the first page proposes becomes the volunteer's own choice with its answer.
@@ -444,4 +472,13 @@ impl Desk {
 fn list(items: &[String]) -> Value {
     let array: Array = items.iter().map(String::as_str).collect();
     array.into()
+}
+
+/// A path as people write it: `~` is their home.
+fn in_home(path: &Path) -> PathBuf {
+    let folders = directories::UserDirs::new();
+    match (path.strip_prefix("~"), folders) {
+        (Ok(rest), Some(folders)) => folders.home_dir().join(rest),
+        _ => path.to_owned(),
+    }
 }

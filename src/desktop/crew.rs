@@ -11,7 +11,7 @@ use peercrawl_overlay::Overlay;
 use crate::conditions::Lookout;
 use crate::config::Settings;
 use crate::crawl::CrawlDefinition;
-use crate::data_directory::{DataDirectory, PEER_STATE};
+use crate::data_directory::DataDirectory;
 use crate::demo::fleet::Fleet;
 use crate::demo::web::{Web, WebSpec};
 use crate::engine::{Engine, Surroundings};
@@ -97,7 +97,7 @@ impl Crew {
         let mut kept = None;
         match data {
             Some(data) => {
-                let opened = data.keep(PEER_STATE, &settings);
+                let opened = data.keep_peer(&settings);
                 let opened = opened.map_err(|why| why.to_string())?;
                 for notice in &opened.notices {
                     tracing::warn!("{notice}");
@@ -192,12 +192,11 @@ impl Crew {
     /// What the volunteer should know for as long as it is so, in sentences.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        if let Self::Peer {
-            why_alone: Some(why),
-            ..
-        } = self
-        {
-            warnings.push(format!("Crawling alone, without other peers: {why}."));
+        if let Self::Peer { engine, why_alone } = self {
+            if let Some(why) = why_alone {
+                warnings.push(format!("Crawling alone, without other peers: {why}."));
+            }
+            warnings.extend(why_refused(engine.overlay().as_ref()));
         }
         warnings.extend(self.bad_name());
         warnings
@@ -259,4 +258,16 @@ impl Crew {
             }
         }
     }
+}
+
+/// Why the last peer that was met is none of ours. Among others that does not matter; who
+/// is alone would look for them in vain.
+fn why_refused(overlay: &dyn Overlay) -> Option<String> {
+    let refusals = overlay.refusals();
+    let last = refusals.last().filter(|_| overlay.members().len() <= 1)?;
+    let reason = &last.reason;
+    Some(format!(
+        "Crawling alone. Another peer was met, but {reason}. To crawl with it, open the join \
+         file of its crawl, and see that the clock of this computer is right."
+    ))
 }

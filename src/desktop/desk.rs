@@ -5,6 +5,8 @@
 //! engine, dialogs and long looks into the archive have threads of their own, so that the
 //! desk always answers.
 
+use std::cell::OnceCell;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,6 +20,7 @@ use peercrawl_ui::{Command, Model};
 
 use super::config_file::ConfigFile;
 use super::crew::{Crew, DemoSpec};
+use super::doorbell::Doorbell;
 use super::engine_stage::EngineStage;
 use super::history::History;
 use super::join_file::JoinFile;
@@ -27,7 +30,7 @@ use super::log::EventLog;
 use super::picture::Picture;
 use super::reach::Reach;
 use super::settings;
-use super::stage::{Facts, Wish};
+use super::stage::{Facts, WORTH_SAYING_MS, Wish};
 use super::tasks;
 use super::totals::Sums;
 use super::tray::{self, TrayIcon};
@@ -37,7 +40,7 @@ use crate::conditions::{Reason, Watcher};
 use crate::config::Settings;
 use crate::data_directory::DataDirectory;
 use crate::engine::{Engine, WhyStopped, pausing};
-use crate::limits::{Limits, QuotaState};
+use crate::limits::{Limits, Quota};
 
 /// How often it looks around, and makes a model at most.
 const PERIOD: Duration = Duration::from_millis(250);
@@ -74,6 +77,8 @@ pub struct Desk {
     pub model: Arc<ArcSwap<Model>>,
     /// Wakes the window.
     pub wake: Box<dyn Fn() + Send>,
+    /// How a second start calls the window forward.
+    pub doorbell: Option<Doorbell>,
     /// What the desktop can do.
     pub abilities: model::Abilities,
     /// All the rest, which begins empty.
@@ -127,6 +132,8 @@ pub struct State {
     pub raise_window: u64,
     /// The icon in the tray.
     pub tray: Option<TrayIcon>,
+    /// The volunteer's documents; to find them, a file is read.
+    pub documents: OnceCell<PathBuf>,
     /// Whether the window is to close, and the program to end.
     pub quits: bool,
     /// Whether nobody sees the window.
@@ -136,13 +143,17 @@ pub struct State {
     /// What the engine was last told to do.
     pub told: Option<pausing::Wish>,
     /// The account of the thirty days, as it was last seen.
-    pub quota: QuotaState,
+    pub quota: Quota,
     /// What was last noted of what it does.
     noted: String,
+    /// What of that was told outside of the window.
+    told_outside: tasks::Told,
     /// Whether the volunteer was told that sites turn this computer away.
     is_bad_name_told: bool,
     /// The same of what else the volunteer should know.
     warnings: Vec<String>,
+    /// What the window showed when it was last woken.
+    woken_for: ViewRequest,
     published: Option<Instant>,
     second: Option<Instant>,
     kept_at: Option<Instant>,
@@ -164,6 +175,9 @@ impl Desk {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
+        // There is no window to call forward any more; who starts the program now waits for
+        // the data directory.
+        self.doorbell = None;
         self.close();
     }
 
@@ -177,7 +191,7 @@ impl Desk {
             (self.state.kept, self.state.history) = (kept, history);
             let limits = Limits::new(&self.config.limits);
             match limits.keep_quota(&data.quota()) {
-                Ok(()) => self.state.quota = limits.quota(self.now_ms()),
+                Ok(()) => self.state.quota = limits.account(),
                 Err(why) => tracing::warn!("{}: {why}", data.quota().display()),
             }
         }
@@ -273,6 +287,8 @@ impl Desk {
     }
 
     fn look_around(&mut self) {
+        // Nobody else does while there is no engine.
+        self.state.clock.iter().for_each(Clock::notice_sleep);
         self.move_on();
         self.run_or_rest();
         let now = Instant::now();
@@ -333,6 +349,12 @@ impl Desk {
         }
     }
 
+    /// There is an icon for the tray, perhaps long after the last change was noted.
+    pub fn take_tray(&mut self, tray: TrayIcon) {
+        tray.tell(&self.state.noted, self.facts().state().can_start());
+        self.state.tray = Some(tray);
+    }
+
     /// A change of what it does is an event.
     fn note_state(&mut self, state: &RunState) {
         let words = match state {
@@ -346,6 +368,10 @@ impl Desk {
             RunState::Stopped => "Stopped.".to_owned(),
             RunState::NeedsYou(text) => text.clone(),
         };
+        if self.state.picture.idle_ms() < WORTH_SAYING_MS {
+            // Pages come: what goes wrong from now on is news.
+            self.state.told_outside.forget();
+        }
         if self.state.noted != words {
             if let Some(tray) = &self.state.tray {
                 tray.tell(&words, state.can_start());
@@ -353,11 +379,11 @@ impl Desk {
             match state {
                 RunState::NeedsYou(_) => {
                     tracing::error!("{words}");
-                    tasks::notify(&words);
+                    self.state.told_outside.tell(&words);
                 }
                 RunState::Paused(PauseReason::QuotaUsed { .. } | PauseReason::ArchiveFull) => {
                     tracing::info!("{words}");
-                    tasks::notify(&words);
+                    self.state.told_outside.tell(&words);
                 }
                 _ => tracing::info!("{words}"),
             }
@@ -392,7 +418,7 @@ impl Desk {
     /// Counts what was done into the sums.
     pub(super) fn count(&mut self) {
         let now_ms = self.now_ms();
-        let quota = self.engine().map(|engine| engine.limits().quota(now_ms));
+        let quota = self.engine().map(|engine| engine.limits().account());
         if let Some(count) = Picture::count_of(self.engines()) {
             // What a demo moves stays on this computer, and is no part of the account.
             if !self.is_demo() || self.data.is_none() {
@@ -437,6 +463,8 @@ impl Desk {
             self.abilities.metered = can.metered;
             self.abilities.idle_time = can.idle_time;
         }
+        let tray = self.state.tray.as_ref();
+        self.abilities.tray = tray.is_some_and(TrayIcon::is_shown);
         let facts = self.facts();
         let engines = self.state.engine.crew().map_or(&[][..], Crew::engines);
         self.state.picture.measure(engines, now);
@@ -467,8 +495,15 @@ impl Desk {
         same.rates = model.rates;
         same.memory = model.memory;
         same.fetching = model.fetching.clone();
+        same.refused = model.refused;
+        Arc::make_mut(&mut same.archive).bytes = model.archive.bytes;
+        // Other rows come at once, if they were asked for.
+        if self.state.woken_for == self.state.view {
+            same.results = model.results.clone();
+        }
         let is_other = model != same;
         if is_other || is_news && age >= FLICKER_PERIOD || age >= IDLE_PERIOD {
+            self.state.woken_for = self.state.view.clone();
             self.model.store(Arc::new(model));
             (self.wake)();
         }

@@ -3,7 +3,9 @@
 //! The program that has the data directory listens on a port of this machine and writes
 //! that port with a secret word into the file `window` of the directory, which only its
 //! user can read. A second start that finds the directory taken knocks there, hands over
-//! the join file that it was to open, and ends; the first one's window comes forward.
+//! the join file that it was to open, and ends; the first one's window comes forward. If
+//! nobody answers, the first one may have only just begun, or be about to end: the second
+//! tries both the directory and the bell for a while.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -11,12 +13,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use crate::data_directory::DataDirectory;
+use crate::store::StoreError;
 
 /// The file that tells where to knock.
 const FILE: &str = "window";
 /// How long either side waits for the other.
 const PATIENCE: Duration = Duration::from_secs(3);
+/// How soon a second start tries again.
+const RETRY_PERIOD: Duration = Duration::from_millis(200);
 /// What is said at most.
 const MOST_BYTES: u64 = 16 << 10;
 /// The answer to whoever knows the word.
@@ -31,11 +38,12 @@ pub struct Doorbell {
 }
 
 impl Doorbell {
-    /// Listens; `rung` is called with the join file, if one is handed over.
+    /// Listens; `rung` is called with the join file, if one is handed over, and tells
+    /// whether anybody has heard it.
     pub fn hang(
         data: &Path,
         word: [u8; 16],
-        rung: impl Fn(Option<PathBuf>) + Send + 'static,
+        rung: impl Fn(Option<PathBuf>) -> bool + Send + 'static,
     ) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
@@ -49,11 +57,9 @@ impl Doorbell {
                 if closed.load(Relaxed) {
                     return;
                 }
-                // A caller who hangs up or talks nonsense is no reason to stop listening.
-                if let Ok(caller) = caller
-                    && let Ok(join_file) = answer(&caller, &word)
-                {
-                    rung(join_file);
+                if let Ok(caller) = caller {
+                    // One who hangs up or talks nonsense is no reason to stop listening.
+                    let _stranger = answer(&caller, &word, &rung);
                 }
             }
         };
@@ -84,6 +90,24 @@ impl Drop for Doorbell {
     }
 }
 
+/// Takes a data directory into use, or knocks at the door of the program that has it, until
+/// one of the two succeeds or it has been tried for this long. `None` if somebody answered.
+pub fn open_or_knock(
+    data: &Path,
+    fresh: [u8; 32],
+    join_file: Option<&Path>,
+    patience: Duration,
+) -> Result<Option<DataDirectory>, StoreError> {
+    let until = Instant::now() + patience;
+    loop {
+        match DataDirectory::open(data, fresh) {
+            Err(StoreError::InUse(..)) if knock(data, join_file).is_ok() => return Ok(None),
+            Err(StoreError::InUse(..)) if Instant::now() < until => thread::sleep(RETRY_PERIOD),
+            opened => return opened.map(Some),
+        }
+    }
+}
+
 /// Knocks at the door of the program that has this data directory.
 pub fn knock(data: &Path, join_file: Option<&Path>) -> io::Result<()> {
     let bad = || {
@@ -110,17 +134,23 @@ pub fn knock(data: &Path, join_file: Option<&Path>) -> io::Result<()> {
     }
 }
 
-fn answer(caller: &TcpStream, word: &str) -> io::Result<Option<PathBuf>> {
+fn answer(
+    caller: &TcpStream,
+    word: &str,
+    rung: impl Fn(Option<PathBuf>) -> bool,
+) -> io::Result<()> {
     caller.set_read_timeout(Some(PATIENCE))?;
     let mut lines = BufReader::new(caller.take(MOST_BYTES)).lines();
     let mut next = || lines.next().unwrap_or_else(|| Ok(String::new()));
     if next()? != word {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
-    let path = next()?;
-    let mut caller = caller;
-    writeln!(caller, "{WELCOME}")?;
-    Ok(Some(PathBuf::from(path)).filter(|path| !path.as_os_str().is_empty()))
+    let path = Some(PathBuf::from(next()?));
+    if rung(path.filter(|path| !path.as_os_str().is_empty())) {
+        let mut caller = caller;
+        writeln!(caller, "{WELCOME}")?;
+    }
+    Ok(())
 }
 
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
@@ -140,10 +170,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         assert!(knock(folder.path(), None).is_err(), "nobody is there");
         let (sender, rung) = crossbeam_channel::unbounded();
-        let bell = Doorbell::hang(folder.path(), [7; 16], move |path| {
-            sender.send(path).unwrap();
-        })
-        .unwrap();
+        let hear = move |path| sender.send(path).is_ok();
+        let bell = Doorbell::hang(folder.path(), [7; 16], hear).unwrap();
         knock(folder.path(), None).unwrap();
         assert_eq!(rung.recv_timeout(PATIENCE), Ok(None));
         let file = folder.path().join("a friend's.peercrawl");
@@ -166,5 +194,31 @@ mod tests {
             knock(folder.path(), None).is_err(),
             "nobody is there any more"
         );
+    }
+
+    #[test]
+    fn a_second_start_waits_for_a_first_that_has_no_bell_yet_or_no_more() {
+        const LONG: Duration = Duration::from_secs(60);
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path();
+        let first = DataDirectory::open(data, [1; 32]).unwrap();
+        let second = |patience| open_or_knock(data, [2; 32], None, patience);
+        let gave_up = second(Duration::ZERO);
+        assert!(matches!(gave_up, Err(StoreError::InUse(..))));
+        thread::scope(|threads| {
+            let started = threads.spawn(|| second(LONG));
+            let (sender, rung) = crossbeam_channel::unbounded();
+            let deaf = Doorbell::hang(data, [7; 16], move |_| sender.send(()).is_err()).unwrap();
+            rung.recv_timeout(LONG).unwrap();
+            drop(deaf);
+            let hears = Doorbell::hang(data, [7; 16], |_| true).unwrap();
+            let answered = started.join().unwrap().unwrap();
+            assert!(answered.is_none(), "the first one is there by now");
+            drop(hears);
+            let started = threads.spawn(|| second(LONG));
+            drop(first);
+            let opened = started.join().unwrap().unwrap();
+            assert!(opened.is_some(), "the first one is gone");
+        });
     }
 }

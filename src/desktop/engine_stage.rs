@@ -101,10 +101,12 @@ impl Desk {
 
     /// Ends the engine and starts it again, with the settings as they are by then.
     pub fn start_again(&mut self) {
-        if self.state.engine.crew().is_some() {
-            self.state.starts_again = true;
-            self.end();
+        if let EngineStage::Absent | EngineStage::Ending(_) = self.state.engine {
+            return;
         }
+        self.state.starts_again = true;
+        // One that is still starting ends when it is there.
+        self.end();
     }
 
     /// An engine that was starting may be there, and one that was ending gone.
@@ -148,7 +150,7 @@ impl Desk {
         self.state.picture.begin();
         self.state.reach = Reach::default();
         self.state.has_run = true;
-        if crew.is_demo() != self.demo.is_some() {
+        if self.state.starts_again || crew.is_demo() != self.demo.is_some() {
             // It was left before it had begun.
             self.state.starts_again = self.state.kept.wish != Wish::Stopped;
             self.state.engine = EngineStage::Present(crew);

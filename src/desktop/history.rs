@@ -2,7 +2,8 @@
 //! minute of the last day, in rings that are saved and read back.
 //!
 //! One sample a second goes in. A minute's point is the mean of its seconds, made when
-//! the next minute begins. A gap in time stays a gap.
+//! the next minute begins; the minute that has begun has a point that moves on with the
+//! time. A gap in time stays a gap.
 
 use std::collections::VecDeque;
 
@@ -30,7 +31,6 @@ pub struct History {
 impl History {
     /// Takes in what the last second was like.
     pub fn add(&mut self, sample: Sample) {
-        let minute = |sample: &Sample| sample.at_ms / 60_000;
         if let Some(first) = self.begun.first()
             && minute(first) != minute(&sample)
         {
@@ -43,9 +43,13 @@ impl History {
 
     /// The past, to be drawn.
     pub fn graphs(&self) -> Graphs {
+        let begun = self.begun.last().map(|last| Sample {
+            at_ms: last.at_ms,
+            ..mean(&self.begun)
+        });
         Graphs {
             seconds: self.seconds.iter().copied().collect(),
-            minutes: self.minutes.iter().copied().collect(),
+            minutes: self.minutes.iter().copied().chain(begun).collect(),
         }
     }
 
@@ -64,12 +68,19 @@ impl History {
             let first = list.len().saturating_sub(most);
             list[first..].iter().map(sample).collect()
         };
+        let seconds: VecDeque<Sample> = ring(seconds, SECONDS);
+        let last = seconds.back().map(minute);
+        let begun = seconds.iter().filter(|one| Some(minute(one)) == last);
         Self {
-            seconds: ring(seconds, SECONDS),
+            begun: begun.copied().collect(),
             minutes: ring(minutes, MINUTES),
-            begun: Vec::new(),
+            seconds,
         }
     }
+}
+
+fn minute(sample: &Sample) -> u64 {
+    sample.at_ms / 60_000
 }
 
 fn push(ring: &mut VecDeque<Sample>, most: usize, sample: Sample) {
@@ -83,9 +94,7 @@ fn mean(samples: &[Sample]) -> Sample {
     let count = samples.len().max(1) as f32;
     let of = |value: fn(&Sample) -> f32| samples.iter().map(value).sum::<f32>() / count;
     Sample {
-        at_ms: samples
-            .first()
-            .map_or(0, |first| first.at_ms / 60_000 * 60_000),
+        at_ms: samples.first().map_or(0, |first| minute(first) * 60_000),
         download_bytes_per_s: of(|sample| sample.download_bytes_per_s),
         upload_bytes_per_s: of(|sample| sample.upload_bytes_per_s),
         pages_per_s: of(|sample| sample.pages_per_s),
@@ -136,10 +145,14 @@ mod tests {
         }
         let graphs = history.graphs();
         assert_eq!(graphs.seconds.len(), SECONDS);
-        assert_eq!(graphs.minutes.len(), MINUTES);
-        let last = graphs.minutes.last().unwrap();
+        let (begun, minutes) = graphs.minutes.split_last().unwrap();
+        assert_eq!(minutes.len(), MINUTES);
+        let last = minutes.last().unwrap();
         assert_eq!(last.at_ms, (25 * 3_600 - 120) * 1_000);
         assert!((last.pages_per_s - 5.0).abs() < 0.01);
+        // The line ended up to two minutes ago.
+        assert_eq!(begun.at_ms, (25 * 3_600 - 1) * 1_000);
+        assert!((begun.pages_per_s - 5.0).abs() < 0.01);
     }
 
     #[test]
@@ -149,7 +162,13 @@ mod tests {
             history.add(at(second, 3.0));
         }
         let bytes = history.save();
-        assert_eq!(History::load(&bytes).graphs(), history.graphs());
+        let mut again = History::load(&bytes);
+        assert_eq!(again.graphs(), history.graphs());
+        // A minute that was cut in two is one all the same.
+        again.add(at(200, 45.0));
+        let minutes = again.graphs().minutes;
+        assert_eq!(minutes.len(), 4);
+        assert!((minutes[3].pages_per_s - 5.0).abs() < 0.01);
         assert!(History::load(&bytes[..9]).graphs().seconds.is_empty());
     }
 }

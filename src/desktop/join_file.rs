@@ -126,13 +126,15 @@ impl JoinFile {
     /// What it would do, for a peer with these settings.
     pub fn offer(&self, path: &Path, current: &Settings, is_crawling: bool) -> JoinOffer {
         let theirs = &self.settings;
-        let differs = current.overlay.network != theirs.overlay.network
-            || current.crawl.seeds != theirs.crawl.seeds;
-        let leaves = if is_crawling && differs {
+        let ours = &current.overlay.network;
+        let leaves = if is_crawling && *ours != theirs.overlay.network {
             format!(
-                "You leave the crawl “{}” that runs now. What it has fetched stays.",
-                current.overlay.network
+                "You leave the crawl “{ours}” that runs now. What it has fetched stays, and what \
+                 waits there goes on if you join it again."
             )
+        } else if is_crawling && current.crawl.seeds != theirs.crawl.seeds {
+            "It is in the network that you are in: the crawl that runs now goes on beside it."
+                .to_owned()
         } else {
             String::new()
         };
@@ -282,6 +284,22 @@ mod tests {
             again.apply_flag(&format!("{key}={value}")).unwrap();
         }
         assert_eq!(again, joined.settings);
+    }
+
+    #[test]
+    fn what_becomes_of_the_crawl_that_runs_is_told_as_it_is() {
+        let (file, mut theirs) = (Path::new("x.peercrawl"), settings());
+        let leaves = |theirs: &Settings, is_crawling| {
+            let joined = JoinFile::parse(&text(theirs, &[])).unwrap();
+            joined.offer(file, &settings(), is_crawling).leaves
+        };
+        assert_eq!(leaves(&theirs, true), "", "the same crawl");
+        theirs.crawl.seeds = vec!["https://globes.example/".into()];
+        assert!(leaves(&theirs, true).contains("goes on beside it"));
+        theirs.overlay.network = "globes".into();
+        let words = leaves(&theirs, true);
+        assert!(words.contains("leave the crawl “old \"maps"), "{words}");
+        assert_eq!(leaves(&theirs, false), "", "none runs");
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub enum Order {
     },
     /// Files of the archive were moved or deleted, or that went wrong.
     ArchiveChanged(Result<String, String>),
-    /// There is an icon in the tray.
+    /// There is an icon for the tray.
     Tray(TrayIcon),
     /// Something that takes a while is done, or went wrong.
     Done(Result<String, String>),

@@ -58,7 +58,7 @@ use peercrawl_ui::model::Abilities;
 use peercrawl_ui::{Model, WindowOptions};
 
 pub use crew::DemoSpec;
-pub use doorbell::knock;
+pub use doorbell::{knock, open_or_knock};
 pub use link::Link;
 pub use log::EventLog;
 
@@ -105,7 +105,6 @@ pub struct Desktop {
     orders: Sender<Order>,
     model: Arc<ArcSwap<Model>>,
     thread: JoinHandle<()>,
-    _doorbell: Option<Doorbell>,
 }
 
 impl Desktop {
@@ -139,6 +138,7 @@ impl Desktop {
             orders: orders.clone(),
             model: model.clone(),
             wake: Box::new(wake),
+            doorbell,
             abilities: Abilities {
                 file_dialog: tasks::dialog_program().is_some(),
                 start_at_login: autostart::is_possible(),
@@ -158,7 +158,6 @@ impl Desktop {
             orders,
             model,
             thread,
-            _doorbell: doorbell,
         })
     }
 
@@ -195,10 +194,10 @@ fn hang(data: &Path, orders: &Sender<Order>) -> Option<Doorbell> {
     let orders = orders.clone();
     let mut word = [0; 16];
     getrandom::fill(&mut word).ok()?;
-    let hung = Doorbell::hang(data, word, move |join_file| {
-        // The desk has quit: there is no window to bring forward.
-        let _quit = orders.send(Order::Rung(join_file));
-    });
+    // A desk that is too busy, or has quit, has not heard it. Waiting for the desk could keep
+    // the bell from being closed by it.
+    let rung = move |join_file| orders.try_send(Order::Rung(join_file)).is_ok();
+    let hung = Doorbell::hang(data, word, rung);
     hung.inspect_err(|why| tracing::warn!("a second start will not find this one: {why}"))
         .ok()
 }

@@ -1,5 +1,6 @@
 //! Moving files of the archive elsewhere: to another folder, perhaps on another disk.
 
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -44,28 +45,94 @@ fn tempfile_in(folder: &Path) -> io::Result<()> {
     std::fs::remove_file(&trial)
 }
 
-/// Moves these files and their indexes. Each is copied as a whole before its original
-/// goes, and nothing is overwritten.
-pub fn move_files(from: &Path, to: &Path, names: &[String]) -> io::Result<()> {
-    for name in names {
-        for ending in [COMPLETE, INDEX] {
-            let file = format!("{name}{ending}");
-            let (source, target) = (from.join(&file), to.join(&file));
-            if !source.exists() {
-                continue;
-            }
-            if target.exists() {
-                let why = format!("{} is there already", target.display());
-                return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
-            }
-            if std::fs::rename(&source, &target).is_err() {
-                std::fs::copy(&source, &target)?;
-                std::fs::File::open(&target)?.sync_all()?;
-                std::fs::remove_file(&source)?;
-            }
-        }
+/// Why not all files were moved.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{moved} of {all} files were moved to {to}. {file} could not be moved: {why}. It stays in \
+     the archive, with those after it. Put that right or choose another folder, and move them \
+     again."
+)]
+pub struct Unmoved {
+    moved: usize,
+    all: usize,
+    to: PathBuf,
+    file: String,
+    why: io::Error,
+}
+
+/// Moves these files and their indexes, until one cannot be moved. Nothing is overwritten.
+pub fn move_files(from: &Path, to: &Path, names: &[String]) -> Result<(), Unmoved> {
+    for (moved, name) in names.iter().enumerate() {
+        move_file(from, to, name).map_err(|why| Unmoved {
+            moved,
+            all: names.len(),
+            to: to.to_owned(),
+            file: format!("{name}{COMPLETE}"),
+            why,
+        })?;
     }
     Ok(())
+}
+
+/// Moves a file and its index. The originals go only when the other disk has both, so that
+/// what goes wrong on the way leaves them as they were.
+fn move_file(from: &Path, to: &Path, name: &str) -> io::Result<()> {
+    // The index goes first: a file without one is still a whole archive.
+    let mut files = [INDEX, COMPLETE]
+        .map(|ending| format!("{name}{ending}"))
+        .to_vec();
+    files.retain(|file| from.join(file).exists());
+    if let Some(file) = files.iter().find(|file| to.join(file).exists()) {
+        let target = to.join(file);
+        let why = format!("{} is there already", target.display());
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+    }
+    let mut both = files.iter();
+    let brought = both.try_for_each(|file| bring(&from.join(file), &to.join(file)));
+    if let Err(why) = brought.and_then(|()| sync_folder(to)) {
+        for file in &files {
+            // It may not have come so far.
+            let _gone = std::fs::remove_file(to.join(file));
+        }
+        return Err(why);
+    }
+    for file in &files {
+        std::fs::remove_file(from.join(file))?;
+    }
+    Ok(())
+}
+
+/// Brings a file to another folder, as a whole or not at all. On the same disk it only
+/// gets a second name.
+fn bring(source: &Path, target: &Path) -> io::Result<()> {
+    std::fs::hard_link(source, target).or_else(|_| copy(source, target))
+}
+
+/// Copies a file, which has another name until the disk has all of it.
+fn copy(source: &Path, target: &Path) -> io::Result<()> {
+    let mut part = target.as_os_str().to_owned();
+    part.push(".part");
+    let write = || {
+        let mut file = File::create(&part)?;
+        io::copy(&mut File::open(source)?, &mut file)?;
+        file.sync_all()
+    };
+    let copied = write().and_then(|()| std::fs::rename(&part, target));
+    if copied.is_err() {
+        // What cannot be removed either is written over the next time.
+        let _gone = std::fs::remove_file(&part);
+    }
+    copied
+}
+
+/// Makes names last through a power cut. Windows keeps them by itself and cannot open a
+/// folder as a file; the file systems of some sticks and networks have no such thing, and
+/// say so.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    match File::open(folder).and_then(|folder| folder.sync_all()) {
+        Err(why) if cfg!(unix) && why.kind() != io::ErrorKind::InvalidInput => Err(why),
+        _ => Ok(()),
+    }
 }
 
 /// Deletes the oldest complete file and its index; false if there is none.
@@ -112,6 +179,57 @@ mod tests {
         assert!(move_files(&from, &to, &names).is_err());
         assert_eq!(std::fs::read(to.join("a.warc.gz")).unwrap(), b"a.warc.gz");
         assert!(prepare(&from, &from.join("inside")).is_err());
+    }
+
+    /// Half of a move used to strand its files: the next one found them there already.
+    #[test]
+    fn what_cannot_be_moved_stays_and_is_moved_the_next_time() {
+        let place = tempfile::tempdir().unwrap();
+        let from = place.path().join("archive");
+        let to = prepare(&from, &place.path().join("stick")).unwrap();
+        std::fs::create_dir(&from).unwrap();
+        for file in ["a.warc.gz", "a.cdxj", "b.cdxj", "c.warc.gz"] {
+            std::fs::write(from.join(file), file).unwrap();
+        }
+        // Nothing that can be copied.
+        std::fs::create_dir(from.join("b.warc.gz")).unwrap();
+        let names = ["a", "b", "c"].map(str::to_owned);
+        let error = move_files(&from, &to, &names).unwrap_err().to_string();
+        let words = format!("1 of 3 files were moved to {}. b.warc.gz", to.display());
+        assert!(error.starts_with(&words), "{error}");
+        let there = |folder: &Path| {
+            let items = std::fs::read_dir(folder).unwrap();
+            let names = items.map(|item| item.unwrap().file_name().into_string().unwrap());
+            let mut names: Vec<String> = names.collect();
+            names.sort();
+            names
+        };
+        assert_eq!(there(&to), ["a.cdxj", "a.warc.gz"]);
+        assert_eq!(there(&from), ["b.cdxj", "b.warc.gz", "c.warc.gz"]);
+        std::fs::remove_dir(from.join("b.warc.gz")).unwrap();
+        std::fs::write(from.join("b.warc.gz"), "b").unwrap();
+        move_files(&from, &to, &complete(&from).unwrap()).unwrap();
+        assert_eq!(there(&from), [""; 0]);
+        assert_eq!(there(&to).len(), 5);
+    }
+
+    /// A disk that is full left half a file under the name of a whole one.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_full_disk_leaves_no_half_files() {
+        let place = tempfile::tempdir().unwrap();
+        let (source, target) = (place.path().join("a"), place.path().join("b"));
+        std::fs::write(&source, "whole").unwrap();
+        let part = place.path().join("b.part");
+        std::os::unix::fs::symlink("/dev/full", &part).unwrap();
+        let error = copy(&source, &target).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+        assert!(!target.exists() && part.symlink_metadata().is_err());
+        // There is room again, and what a crash left is no obstacle.
+        std::fs::write(&part, "half of something longer").unwrap();
+        copy(&source, &target).unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"whole");
+        assert!(source.exists() && !part.exists());
     }
 
     #[test]

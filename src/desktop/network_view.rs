@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use peercrawl_overlay::{Contact, Member, PeerId, Role, Statistics, Traffic};
+use peercrawl_overlay::{Contact, Member, PeerId, Role, Statistics, Traffic, addresses, guard};
 use peercrawl_ui::command::{PeerColumn, TableRequest};
 use peercrawl_ui::model::{self, Network, Node, OverlayKind, PeerRow, View};
 
@@ -46,7 +46,7 @@ pub fn network(
     Network {
         overlay,
         my_share: shares(engine).get(&me).copied().unwrap_or(0.0),
-        my_addresses: outside_first(engine.overlay().listening()),
+        my_addresses: outside_first(engine.overlay().callable()),
         called: called.to_vec(),
         looks_on_local_network: looks_nearby,
         links: links(&ids, me, &engine.overlay().contacts()),
@@ -82,12 +82,36 @@ fn links(nodes: &[PeerId], me: PeerId, contacts: &[Contact]) -> Vec<(usize, usiz
     others.map(|other| (me, other)).collect()
 }
 
-/// Addresses that others can reach come before those of this machine alone.
+/// From how far away an address can be called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reaches {
+    /// From anywhere.
+    Anywhere,
+    /// From anywhere, as long as a relay carries it.
+    ThroughRelay,
+    /// From the local network.
+    LocalNetwork,
+    /// From this computer.
+    ThisComputer,
+}
+
+/// From how far away this address can be called.
+pub fn reaches(address: &str) -> Reaches {
+    let Ok(address) = addresses::parse(address) else {
+        return Reaches::ThisComputer;
+    };
+    match addresses::ip(&address) {
+        _ if addresses::is_relayed(&address) => Reaches::ThroughRelay,
+        Some(ip) if ip.is_loopback() => Reaches::ThisComputer,
+        Some(ip) if !guard::is_public(ip) => Reaches::LocalNetwork,
+        // A name is what somebody has made for others.
+        _ => Reaches::Anywhere,
+    }
+}
+
+/// Addresses that can be called from farther away come first.
 pub fn outside_first(mut addresses: Vec<String>) -> Vec<String> {
-    addresses.sort_by_key(|address| {
-        let is_inside = address.starts_with("/ip4/127.") || address.starts_with("/ip6/::1/");
-        (is_inside, address.contains("/udp/"))
-    });
+    addresses.sort_by_key(|address| (reaches(address), address.contains("/udp/")));
     addresses
 }
 
@@ -237,13 +261,17 @@ mod tests {
 
     #[test]
     fn addresses_for_others_come_first() {
+        let relay = "12D3KooWExtqEGbsLqRh8ivXhrK4xES6VDsZsMxVFAarz4TNKsBC";
         let list = [
-            "/ip4/127.0.0.1/tcp/1",
-            "/ip4/192.0.2.1/udp/1/quic-v1",
-            "/ip4/192.0.2.1/tcp/1",
+            "/ip4/127.0.0.1/tcp/1".to_owned(),
+            "/ip4/192.168.0.2/tcp/1".to_owned(),
+            format!("/ip4/9.9.9.9/tcp/1/p2p/{relay}/p2p-circuit"),
+            "/ip4/9.9.9.9/udp/1/quic-v1".to_owned(),
+            "/dns4/example.org/tcp/1".to_owned(),
         ];
-        let sorted = outside_first(list.map(str::to_owned).to_vec());
-        assert_eq!(sorted, [list[2], list[1], list[0]]);
+        let sorted = outside_first(list.to_vec());
+        let expected: Vec<_> = list.into_iter().rev().collect();
+        assert_eq!(sorted, expected);
     }
 
     #[test]

@@ -10,14 +10,15 @@ use std::time::{Duration, Instant};
 use peercrawl_ui::Model;
 use peercrawl_ui::command::{HostColumn, LOG_ROWS, Screen, TableRequest, ViewRequest};
 use peercrawl_ui::model::{
-    self, ArchiveFile, Fetching, Graphs, HostRow, LogRow, Network, Outcome, PeerRow, Rates,
-    Refused, ResultRow, RunState, Sample, View,
+    self, Fetching, Graphs, HostRow, LogRow, Network, Outcome, PeerRow, Rates, Refused, ResultRow,
+    RunState, Sample, View,
 };
 
+use super::archive_view::{self, Shelf};
 use super::crew::Crew;
 use super::desk::Desk;
+use super::network_view;
 use super::totals::Count;
-use super::{archive_view, network_view};
 use crate::activity::{self, How};
 use crate::conditions::local_time::utc_offset_minutes;
 use crate::counters::ErrorKind;
@@ -27,6 +28,8 @@ use crate::report::{UrlReport, resident_bytes};
 
 /// Rates are taken over so long.
 const RATE_SPAN: Duration = Duration::from_millis(1_000);
+/// That of the pages over longer: politeness makes them few, and a second has one or none.
+const PAGE_RATE_SPAN: Duration = Duration::from_secs(5);
 /// How often large tables are made.
 const TABLE_PERIOD: Duration = Duration::from_secs(1);
 /// Fetches that are shown at once.
@@ -36,10 +39,8 @@ const MOST_FETCHING: usize = 100;
 pub struct Picture {
     /// The past.
     pub graphs: Arc<Graphs>,
-    /// The archive's files, newest first.
-    pub archive_files: Vec<ArchiveFile>,
-    /// When they were last asked for.
-    pub archive_asked: Option<Instant>,
+    /// The archive's files.
+    pub shelf: Shelf,
     rates: Rates,
     refused: Refused,
     /// What was counted lately, the oldest first.
@@ -62,8 +63,7 @@ impl Default for Picture {
     fn default() -> Self {
         Self {
             graphs: Arc::default(),
-            archive_files: Vec::new(),
-            archive_asked: None,
+            shelf: Shelf::default(),
             rates: Rates::default(),
             refused: Refused::default(),
             counts: VecDeque::new(),
@@ -128,24 +128,35 @@ impl Picture {
         {
             self.last_page = now;
         }
+        self.take_in(count, now);
+        self.rates.peers = engines.first().map_or(0, |engine| {
+            engine.overlay().members().len().saturating_sub(1) as u32
+        });
+        self.rates.waiting_urls = engines.iter().map(Engine::queued).sum();
+    }
+
+    fn take_in(&mut self, count: Count, now: Instant) {
         self.counts.push_back((now, count));
-        while self.counts.len() > 2 && now - self.counts[1].0 >= RATE_SPAN {
+        while self.counts.len() > 2 && now - self.counts[1].0 >= PAGE_RATE_SPAN {
             self.counts.pop_front();
         }
-        let (since, first) = self.counts[0];
-        let seconds = (now - since).as_secs_f64();
-        let rate = |now: u64, before: u64| match seconds > 0.0 {
-            true => now.saturating_sub(before) as f64 / seconds,
-            false => 0.0,
+        let rate = |span: Duration, of: fn(&Count) -> u64| {
+            let is_before = |(at, _): &&(Instant, Count)| now - *at >= span;
+            let before = self.counts.iter().rfind(is_before);
+            let (since, first) = before.unwrap_or(&self.counts[0]);
+            match (now - *since).as_secs_f64() {
+                seconds if seconds > 0.0 => of(&count).saturating_sub(of(first)) as f64 / seconds,
+                _ => 0.0,
+            }
         };
+        let download_bytes_per_s = rate(RATE_SPAN, |count| count.download_bytes);
+        let upload_bytes_per_s = rate(RATE_SPAN, |count| count.upload_bytes);
+        let pages_per_s = rate(PAGE_RATE_SPAN, |count| count.pages);
         self.rates = Rates {
-            download_bytes_per_s: rate(count.download_bytes, first.download_bytes),
-            upload_bytes_per_s: rate(count.upload_bytes, first.upload_bytes),
-            pages_per_s: rate(count.pages, first.pages),
-            peers: engines.first().map_or(0, |engine| {
-                engine.overlay().members().len().saturating_sub(1) as u32
-            }),
-            waiting_urls: engines.iter().map(Engine::queued).sum(),
+            download_bytes_per_s,
+            upload_bytes_per_s,
+            pages_per_s,
+            ..self.rates
         };
     }
 
@@ -269,21 +280,23 @@ impl Desk {
         }
         let picture = &self.state.picture;
         let rows = &self.state.view.archive_rows;
+        let utc_offset_minutes = utc_offset_minutes(now_ms);
+        let totals = self.sums().totals(now_ms, utc_offset_minutes);
         Model {
             now_ms,
-            utc_offset_minutes: utc_offset_minutes(now_ms),
+            utc_offset_minutes,
             first_run: self.state.first_run.clone(),
             demo: self.demo.as_ref().map(|_| model::Demo {
                 can_leave: self.data.is_some(),
             }),
-            has_run: self.state.has_run || self.sums().totals() != model::Totals::default(),
+            has_run: self.state.has_run || totals != model::Totals::default(),
             state,
             warnings: self.warnings().to_vec(),
             rates: picture.rates,
             refused: picture.refused,
             graphs: picture.graphs.clone(),
-            totals: self.sums().totals(),
-            quota: self.quota(),
+            totals,
+            quota: self.quota(now_ms),
             memory: model::Memory {
                 used_bytes: resident_bytes(),
                 budget_bytes: self.config.memory.limit_bytes,
@@ -295,7 +308,7 @@ impl Desk {
             peers: picture.peers.clone(),
             crawl: Arc::new(self.crawl()),
             archive: Arc::new(self.archive()),
-            archive_files: Arc::new(archive_view::rows(&picture.archive_files, rows)),
+            archive_files: Arc::new(archive_view::rows(&picture.shelf.files, rows)),
             settings: Arc::new(self.shown.clone()),
             log: picture.log.clone(),
             problems: self.state.problems.clone(),
@@ -325,11 +338,12 @@ impl Desk {
         }
     }
 
-    fn quota(&self) -> model::Quota {
-        let quota = self.state.quota;
+    fn quota(&self, now_ms: u64) -> model::Quota {
+        let limit_bytes = u64::from(self.shown.monthly_gb) * super::settings::GB;
+        let quota = self.state.quota.state(limit_bytes, now_ms);
         model::Quota {
             used_bytes: quota.used_bytes,
-            limit_bytes: u64::from(self.shown.monthly_gb) * super::settings::GB,
+            limit_bytes,
             renews_ms: quota.renews_ms,
             reached_ms: quota.reached_ms,
         }
@@ -360,11 +374,9 @@ fn outcome(how: How) -> Outcome {
 }
 
 fn result_row(result: activity::Outcome) -> ResultRow {
-    let host = url::Url::parse(&result.url).ok();
-    let host = host.and_then(|url| Some(url.host_str()?.to_owned()));
     ResultRow {
         at_ms: result.at_ms,
-        host: host.unwrap_or_default(),
+        host: result.host,
         title: result.title,
         outcome: outcome(result.how),
         detail: result.detail,
@@ -465,6 +477,26 @@ mod tests {
             unusual_ports: 8,
         };
         assert_eq!(both, expected);
+    }
+
+    /// The figure jumped between none and one.
+    #[test]
+    fn a_page_every_other_second_is_a_steady_rate() {
+        let (mut picture, begun) = (Picture::default(), Instant::now());
+        for quarter in 0..80_u32 {
+            let count = Count {
+                pages: u64::from(quarter / 8),
+                download_bytes: u64::from(quarter.min(70)) * 100,
+                ..Count::default()
+            };
+            picture.take_in(count, begun + quarter * Duration::from_millis(250));
+            let pages_per_s = picture.rates.pages_per_s;
+            let is_steady = (0.4..=0.6).contains(&pages_per_s);
+            assert!(quarter < 20 || is_steady, "{quarter}: {pages_per_s}");
+        }
+        // Bytes are many, and their end shows at once.
+        assert_eq!(picture.rates.download_bytes_per_s, 0.0);
+        assert!(picture.counts.len() < 24);
     }
 
     #[test]

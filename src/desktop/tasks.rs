@@ -97,6 +97,31 @@ pub fn notify(text: &str) {
     }
 }
 
+/// What was last told in this way. It is told once: what is tried again and again fails
+/// again and again.
+#[derive(Debug, Default)]
+pub struct Told(String);
+
+impl Told {
+    /// Tells the volunteer something, unless that was the last they were told.
+    pub fn tell(&mut self, text: &str) {
+        if self.is_news(text) {
+            notify(text);
+        }
+    }
+
+    fn is_news(&mut self, text: &str) -> bool {
+        let is_news = self.0 != text;
+        text.clone_into(&mut self.0);
+        is_news
+    }
+
+    /// The same would be news again.
+    pub fn forget(&mut self) {
+        self.0.clear();
+    }
+}
+
 /// Shows a folder in the desktop's file browser.
 pub fn open_folder(orders: &Sender<Order>, folder: PathBuf) {
     let program = match std::env::consts::OS {
@@ -118,4 +143,19 @@ pub fn open_folder(orders: &Sender<Order>, folder: PathBuf) {
             ))),
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_is_told_once_until_it_is_forgotten() {
+        let mut told = Told::default();
+        assert!(told.is_news("no site answers"));
+        assert!(!told.is_news("no site answers"), "it was tried again");
+        assert!(told.is_news("the disk is full"));
+        told.forget();
+        assert!(told.is_news("the disk is full"), "pages came in between");
+    }
 }

@@ -23,7 +23,7 @@ pub struct Count {
 type Saved = (u64, u64, u64);
 
 /// See the module.
-#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sums {
     /// The day of `today`, as year, month and day.
     day: (i16, i8, i8),
@@ -44,14 +44,7 @@ impl Sums {
             new(count.upload_bytes, self.last.upload_bytes),
         );
         self.last = count;
-        let day = date(now_ms, utc_offset_minutes);
-        if (day.0, day.1) != (self.day.0, self.day.1) {
-            self.this_month = Saved::default();
-        }
-        if day != self.day {
-            self.today = Saved::default();
-        }
-        self.day = day;
+        self.turn_to(date(now_ms, utc_offset_minutes));
         for sum in [&mut self.today, &mut self.this_month, &mut self.ever] {
             sum.0 += more.0;
             sum.1 += more.1;
@@ -64,17 +57,30 @@ impl Sums {
         self.last = Count::default();
     }
 
-    /// The sums, to be drawn.
-    pub fn totals(&self) -> Totals {
+    /// Begins another day, and another month, if it is one.
+    fn turn_to(&mut self, day: (i16, i8, i8)) {
+        if (day.0, day.1) != (self.day.0, self.day.1) {
+            self.this_month = Saved::default();
+        }
+        if day != self.day {
+            self.today = Saved::default();
+        }
+        self.day = day;
+    }
+
+    /// The sums at this time, to be drawn. It may be days since anything was counted.
+    pub fn totals(&self, now_ms: u64, utc_offset_minutes: i32) -> Totals {
+        let mut now = *self;
+        now.turn_to(date(now_ms, utc_offset_minutes));
         let total = |sum: Saved| Total {
             pages: sum.0,
             download_bytes: sum.1,
             upload_bytes: sum.2,
         };
         Totals {
-            today: total(self.today),
-            this_month: total(self.this_month),
-            ever: total(self.ever),
+            today: total(now.today),
+            this_month: total(now.this_month),
+            ever: total(now.ever),
         }
     }
 }
@@ -101,7 +107,10 @@ mod tests {
         }
     }
 
-    fn sums(totals: Totals) -> (u64, u64, u64) {
+    /// Pages of today, of this month and ever, at a time after [`LATE_MS`].
+    fn sums(sums: &Sums, hours_later: u64, utc_offset_minutes: i32) -> (u64, u64, u64) {
+        let now_ms = LATE_MS + hours_later * 3_600_000;
+        let totals = sums.totals(now_ms, utc_offset_minutes);
         (
             totals.today.pages,
             totals.this_month.pages,
@@ -113,16 +122,25 @@ mod tests {
     fn a_day_and_a_month_end_by_the_volunteers_own_clock() {
         let mut here = Sums::default();
         here.count(pages(5), LATE_MS, 0);
-        assert_eq!(sums(here.totals()), (5, 5, 5));
+        assert_eq!(sums(&here, 0, 0), (5, 5, 5));
         here.count(pages(7), LATE_MS + 3_600_000, 0);
-        assert_eq!(sums(here.totals()), (2, 2, 7));
+        assert_eq!(sums(&here, 1, 0), (2, 2, 7));
         // An hour further east the month has begun already.
         let mut east = Sums::default();
         east.count(pages(5), LATE_MS, 60);
         east.count(pages(7), LATE_MS + 3_600_000, 60);
-        assert_eq!(sums(east.totals()), (7, 7, 7));
+        assert_eq!(sums(&east, 1, 60), (7, 7, 7));
         here.count(pages(9), LATE_MS + 48 * 3_600_000, 0);
-        assert_eq!(sums(here.totals()), (2, 4, 9));
+        assert_eq!(sums(&here, 48, 0), (2, 4, 9));
+    }
+
+    /// While nothing ran, "Today" showed what was done yesterday.
+    #[test]
+    fn a_day_ends_also_if_nothing_is_counted_any_more() {
+        let mut all = Sums::default();
+        all.count(pages(5), LATE_MS - 24 * 3_600_000, 0);
+        assert_eq!(sums(&all, 0, 0), (0, 5, 5));
+        assert_eq!(sums(&all, 1, 0), (0, 0, 5));
     }
 
     #[test]
@@ -130,11 +148,11 @@ mod tests {
         let mut all = Sums::default();
         all.count(pages(5), LATE_MS, 0);
         all.count(pages(2), LATE_MS, 0);
-        assert_eq!(all.totals().ever.pages, 7);
+        assert_eq!(sums(&all, 0, 0).2, 7);
         all.begin();
         all.count(pages(3), LATE_MS, 0);
-        assert_eq!(all.totals().ever.pages, 10);
+        assert_eq!(sums(&all, 0, 0).2, 10);
         let kept: Sums = postcard::from_bytes(&postcard::to_stdvec(&all).unwrap()).unwrap();
-        assert_eq!(kept.totals(), all.totals());
+        assert_eq!(sums(&kept, 0, 0), sums(&all, 0, 0));
     }
 }

@@ -12,19 +12,24 @@ pub use none::{TrayIcon, show};
 #[cfg(target_os = "linux")]
 mod status_notifier {
     use std::fmt;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
     use crossbeam_channel::Sender;
     use ksni::blocking::{Handle, TrayMethods};
     use ksni::menu::StandardItem;
-    use ksni::{Icon, MenuItem, Tray};
+    use ksni::{Icon, MenuItem, OfflineReason, Tray};
     use peercrawl_ui::Command;
 
     use crate::desktop::ICON;
     use crate::desktop::link::Order;
     use crate::desktop::tasks;
 
-    /// An icon that is in the tray.
-    pub struct TrayIcon(Handle<Face>);
+    /// An icon that is in the tray whenever the desktop has one.
+    pub struct TrayIcon {
+        handle: Handle<Face>,
+        is_shown: Arc<AtomicBool>,
+    }
 
     impl fmt::Debug for TrayIcon {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -35,13 +40,18 @@ mod status_notifier {
     impl TrayIcon {
         /// What the crawl does, and whether it could be started.
         pub fn tell(&self, words: &str, can_start: bool) {
-            let told = self.0.update(|face| {
+            let told = self.handle.update(|face| {
                 face.words = words.to_owned();
                 face.can_start = can_start;
             });
             if told.is_none() {
                 tracing::debug!("the tray is gone");
             }
+        }
+
+        /// Whether there is a tray to show it.
+        pub fn is_shown(&self) -> bool {
+            self.is_shown.load(Relaxed)
         }
     }
 
@@ -51,6 +61,8 @@ mod status_notifier {
         can_start: bool,
         orders: Sender<Order>,
         picture: Vec<Icon>,
+        /// Written as the tray comes and goes, read by the desk.
+        is_shown: Arc<AtomicBool>,
     }
 
     impl Face {
@@ -95,21 +107,37 @@ mod status_notifier {
                 item("Quit", |_| Order::Stop),
             ]
         }
+
+        fn watcher_online(&self) {
+            self.is_shown.store(true, Relaxed);
+        }
+
+        fn watcher_offline(&self, reason: OfflineReason) -> bool {
+            tracing::debug!("no tray at present: {reason:?}");
+            self.is_shown.store(false, Relaxed);
+            // It may come, or come back.
+            true
+        }
     }
 
-    /// Puts an icon into the tray, if there is one; that is told by an order.
+    /// Puts an icon into the tray, now or as soon as there is one: at login the program may
+    /// be faster than the desktop. The icon comes as an order.
     pub fn show(orders: &Sender<Order>) {
+        let is_shown = Arc::new(AtomicBool::new(true));
         let face = Face {
             words: String::new(),
             can_start: false,
             orders: orders.clone(),
             picture: picture(),
+            is_shown: is_shown.clone(),
         };
-        tasks::start(orders, "tray", move || match face.spawn() {
-            Ok(handle) => Order::Tray(TrayIcon(handle)),
-            Err(why) => {
-                tracing::debug!("no tray: {why}");
-                Order::Done(Ok(String::new()))
+        tasks::start(orders, "tray", move || {
+            match face.assume_sni_available(true).spawn() {
+                Ok(handle) => Order::Tray(TrayIcon { handle, is_shown }),
+                Err(why) => {
+                    tracing::debug!("no tray: {why}");
+                    Order::Done(Ok(String::new()))
+                }
             }
         });
     }
@@ -129,6 +157,27 @@ mod status_notifier {
             data,
         }]
     }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn an_icon_outlives_the_tray_and_knows_whether_there_is_one() {
+            let is_shown = Arc::new(AtomicBool::new(true));
+            let face = Face {
+                words: String::new(),
+                can_start: true,
+                orders: crossbeam_channel::bounded(1).0,
+                picture: Vec::new(),
+                is_shown: is_shown.clone(),
+            };
+            assert!(face.watcher_offline(OfflineReason::No), "it stays");
+            assert!(!is_shown.load(Relaxed));
+            face.watcher_online();
+            assert!(is_shown.load(Relaxed));
+        }
+    }
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -144,6 +193,11 @@ mod none {
     impl TrayIcon {
         /// Nobody sees it.
         pub fn tell(&self, _words: &str, _can_start: bool) {}
+
+        /// Nowhere.
+        pub fn is_shown(&self) -> bool {
+            false
+        }
     }
 
     /// Nothing to show.

@@ -17,7 +17,7 @@ use crate::clock::{Clock, Millis};
 use crate::config::Settings;
 use crate::counters::{Counters, ErrorKind};
 use crate::crawl::page_budget::Reservation;
-use crate::crawl::{Crawl, Crawls};
+use crate::crawl::{Crawl, Crawls, Unwanted};
 use crate::crawl_jobs::{
     Addresses, CrawlJob, CrawlJobs, Lease, LeaseNote, SiteCell, SiteState, Task, TurnedAway,
     Unfinished,
@@ -211,14 +211,20 @@ impl Downloader {
             self.jobs.resolve(lease, &mut state);
             return;
         };
-        let refuses = |record: &UrlRecord| self.refuses_port(record, &addresses);
+        let refuses = |record: &UrlRecord| {
+            self.refuses_port(record, &addresses) || self.unwanted(record).is_some()
+        };
         let turned_away = |job: CrawlJob, why| match why {
             TurnedAway::Robots => {
                 self.counters.blocked_robots.add(1);
                 let url = job.record.url.as_str();
                 self.counters.activity.turned_away(url, How::Robots, "");
             }
-            TurnedAway::Refused => self.counters.blocked_port.add(1),
+            TurnedAway::Refused => match self.unwanted(&job.record) {
+                Some(Unwanted::OutOfScope) => self.counters.out_of_scope.add(1),
+                Some(Unwanted::Trap(trap)) => self.counters.trap(trap).add(1),
+                None => self.counters.blocked_port.add(1),
+            },
         };
         let (task, unfinished) = self.jobs.next_task(&mut state, refuses, turned_away);
         let at_hand = |lease, kept: Option<Kept>| AtHand {
@@ -252,13 +258,15 @@ impl Downloader {
                 drop(state);
                 self.fetch_robots(at_hand(lease, kept), &fetch, &origin, way);
             }
-            (Task::Page(job), Some(unfinished)) => {
-                let Some(crawl) = self.crawls.get(job.record.crawl) else {
+            (Task::Page(mut job), Some(unfinished)) => {
+                let Some(crawl) = self.crawls.in_force(job.record.crawl) else {
                     // A record from elsewhere whose crawl we take no part in.
                     self.counters.out_of_scope.add(1);
                     self.jobs.settle(lease, &mut state);
                     return;
                 };
+                // From here on it is that crawl's, and so are the links of its page.
+                job.record.crawl = crawl.id;
                 match crawl.budget.reserve() {
                     Some(reservation) => {
                         let kept = state.connection.take();
@@ -306,6 +314,18 @@ impl Downloader {
     /// Public hosts are visited at the ports of the list only.
     fn refuses_port(&self, record: &UrlRecord, addresses: &Addresses) -> bool {
         addresses.is_public && !self.settings.network.ports.contains(&record.url.port())
+    }
+
+    /// Why a URL is no longer wanted, if the user has changed the rules of its crawl since
+    /// it was queued.
+    fn unwanted(&self, record: &UrlRecord) -> Option<Unwanted> {
+        let crawl = self.crawls.in_force(record.crawl)?;
+        if crawl.id == record.crawl {
+            return None;
+        }
+        let rules = &crawl.rules;
+        let judgement = rules.judge(&record.url, record.depth, record.redirects);
+        judgement.err()
     }
 
     fn fetch_robots(

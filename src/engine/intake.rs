@@ -148,6 +148,10 @@ impl Intake {
                 verdict = Verdict::Reject;
                 continue;
             };
+            if verdict == Verdict::Accept && self.range.refuses_address(&url) {
+                // Pages have such links, so it is nobody's fault; but it travels no further.
+                verdict = Verdict::Ignore;
+            }
             let record = UrlRecord {
                 url,
                 crawl: id,

@@ -3,21 +3,29 @@
 //! A part of the budget is fixed: threads and their buffers, pages on their way, the
 //! store's caches. The rest is shared out: waiting URLs, sites with what they have seen,
 //! and seen contents. URLs and contents keep their own bounds once they know them; sites
-//! are looked at now and then. Those that nothing waits for are put away; if that is not
-//! enough, the others are thinned out, the largest first: what they have seen is then
-//! looked up on disk, URL by URL. Without a data directory there is nowhere to go, and
-//! the bounds of the queues are all there is.
+//! are looked at now and then. Those that nothing waits for, or nothing soon, are put away;
+//! if that is not enough, the others are thinned out, the largest first: what they have
+//! seen is then looked up on disk, URL by URL. If that is not enough either, there are too
+//! many: sites are put away that are needed soon. Those come back when their time has come
+//! and there is room, and now and then others make room for them. Without a data directory
+//! there is nowhere to go: past so many sites no more are taken in.
+//!
+//! A site is put away only once the disk has all of its queue and of what it has seen.
 //!
 //! What a URL or a site takes is an estimate, and the allocator adds its own. So the
 //! process is looked at as well: while it takes more than the budget, less is shared out.
 
+use std::cmp::Reverse;
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use crate::clock::{Clock, Millis};
 use crate::config::Settings;
 use crate::content_processor::ContentProcessor;
-use crate::crawl_jobs::{CrawlJobs, SiteCell};
+use crate::crawl_jobs::{AWAY_BYTES, CrawlJobs, Phase, SiteCell, SiteState};
+use crate::distribution::Key;
 use crate::ledger::Ledger;
 use crate::preprocessor::Preprocessor;
 use crate::report::resident_bytes;
@@ -28,18 +36,27 @@ const FIXED_BYTES: u64 = 96 << 20;
 const URL_BYTES: u64 = 320;
 /// A content with its URL and its place in the map.
 const CONTENT_BYTES: u64 = 280;
-/// A site with its lock, its place in the maps, its pace and its robots rules.
-const SITE_BYTES: usize = 2_000;
+/// A site with its lock, its place in the maps and its pace.
+const SITE_BYTES: usize = 1_600;
+/// So many sites stay in memory if they are needed, whatever they take: some 5 MB. A peer
+/// must be able to work.
+const LEAST_SITES: usize = 3_200;
 /// What has seen less is not worth thinning out.
 const LEAST_SEEN_BYTES: usize = 1_000;
-/// How often sites are looked at.
+/// How often sites are looked at, unless memory is short.
 const PERIOD: Duration = Duration::from_secs(2);
+/// How often those that are away take turns with those that are here.
+const TURN: Duration = Duration::from_secs(30);
+/// How long sites are brought back at a time: there is other work to do.
+const BRINGING: Duration = Duration::from_millis(100);
 /// What is shared out is divided by so much; a whole is as much as the estimates allow.
 const WHOLE: u64 = 64;
 /// Less than so many parts are not shared out: a peer must be able to work.
 const LEAST: u64 = WHOLE / 2;
 /// A site is idle when its last fetch is so long ago.
 const IDLE_MS: u64 = 10_000;
+/// A site is not needed soon when its next fetch is so far off.
+const SOON_MS: u64 = 10_000;
 
 /// See the module.
 pub struct MemoryBudget {
@@ -49,12 +66,79 @@ pub struct MemoryBudget {
     /// How much of that is, in parts of a [`WHOLE`].
     parts: u64,
     sites_bytes: usize,
+    most_urls: usize,
     jobs: Arc<CrawlJobs>,
     processor: Arc<ContentProcessor>,
     preprocessor: Arc<Preprocessor>,
     ledger: Arc<Ledger>,
     clock: Clock,
     looked: Instant,
+    /// How often sites were looked at.
+    looks: u64,
+    /// The last look before which everything is on disk.
+    written: Arc<AtomicU64>,
+    /// Whether memory is short: the next look is soon.
+    is_tight: bool,
+    /// When sites took turns.
+    turned: Instant,
+}
+
+/// Who leaves first when memory is short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Need {
+    /// Nothing has waited for it for a while; the longest idle leave first.
+    Idle(Millis),
+    /// It is needed, but not soon; the last needed leave first.
+    Later(Reverse<Millis>),
+    /// Nothing waits for it now.
+    Done,
+    /// Its name must be looked up first.
+    Unresolved,
+    /// It is needed soon.
+    Soon(Reverse<Millis>),
+}
+
+impl Need {
+    fn of(state: &SiteState, now_ms: Millis) -> Self {
+        let next_ms = state.site.pace.next_fetch_ms;
+        match state.phase {
+            Phase::GivenUp => Self::Idle(next_ms),
+            Phase::Idle if next_ms + IDLE_MS < now_ms => Self::Idle(next_ms),
+            Phase::Idle => Self::Done,
+            Phase::Resolving => Self::Unresolved,
+            _ if next_ms > now_ms + SOON_MS => Self::Later(Reverse(next_ms)),
+            _ => Self::Soon(Reverse(next_ms)),
+        }
+    }
+}
+
+/// A site that could leave, and what it takes.
+type Leaving = (Need, usize, Arc<SiteCell>);
+
+/// What a look finds.
+struct Survey {
+    /// Sites that are here.
+    sites: usize,
+    /// What they take, with those that are away.
+    bytes: usize,
+    /// Those of them whose names are being looked up.
+    unresolved: usize,
+    /// Those that could leave, in the order in which they would.
+    leaving: Vec<Leaving>,
+    /// Those that have seen much, and how much memory that takes.
+    large: Vec<(usize, Arc<SiteCell>)>,
+}
+
+/// There is room enough when sites take no more than so many bytes, or are so few.
+#[derive(Clone, Copy)]
+struct Enough {
+    bytes: usize,
+    sites: usize,
+}
+
+/// What a site takes.
+fn bytes_of(state: &SiteState) -> usize {
+    SITE_BYTES + state.site.memory_bytes() + state.seen_before.memory_bytes()
 }
 
 impl MemoryBudget {
@@ -75,12 +159,17 @@ impl MemoryBudget {
             shared_bytes,
             parts: WHOLE,
             sites_bytes: 0,
+            most_urls: usize::MAX,
             jobs,
             processor,
             preprocessor,
             ledger,
             clock,
             looked: Instant::now(),
+            looks: 0,
+            written: Arc::default(),
+            is_tight: false,
+            turned: Instant::now(),
         };
         budget.share_out();
         budget
@@ -89,12 +178,27 @@ impl MemoryBudget {
     fn share_out(&mut self) {
         let shared_bytes = self.shared_bytes * self.parts / WHOLE;
         self.sites_bytes = (shared_bytes * 2 / 5) as usize;
+        self.set_room();
         if self.ledger.keeps() {
-            let urls = shared_bytes * 2 / 5 / URL_BYTES;
-            self.jobs.set_memory_urls(urls as usize);
+            self.most_urls = (shared_bytes * 2 / 5 / URL_BYTES) as usize;
+            self.jobs.set_memory_urls(self.most_urls);
             let contents = shared_bytes / 5 / CONTENT_BYTES;
             self.processor.seen().set_memory_entries(contents as usize);
         }
+    }
+
+    /// So many sites may be here, besides those that are away. These may have half of the
+    /// share: past that, no host is taken in that is new.
+    fn set_room(&self) {
+        let away = self.away_bytes();
+        let has_room = away <= self.sites_bytes / 2;
+        let room = self.sites_bytes.saturating_sub(away) / SITE_BYTES;
+        let room = room.max(LEAST_SITES / 4 * 5);
+        self.preprocessor.set_room(if has_room { room } else { 0 });
+    }
+
+    fn away_bytes(&self) -> usize {
+        self.jobs.sites_away() * AWAY_BYTES
     }
 
     /// Shares out less or more, by what the process takes.
@@ -111,62 +215,195 @@ impl MemoryBudget {
         self.limit_bytes
     }
 
-    /// Puts idle sites away while all sites take more than their share.
+    /// Looks at the sites if it is time, and puts some away if they take more than their
+    /// share.
     pub fn keep(&mut self) {
-        if !self.ledger.keeps() || self.ledger.is_stalled() || self.looked.elapsed() < PERIOD {
+        if !self.ledger.keeps() || self.ledger.is_stalled() {
             return;
         }
-        self.looked = Instant::now();
-        self.follow(resident_bytes());
+        if self.looked.elapsed() >= PERIOD {
+            self.looked = Instant::now();
+            self.follow(resident_bytes());
+        } else if !self.is_tight && !self.preprocessor.is_full() {
+            return;
+        }
+        self.look();
+    }
+
+    fn look(&mut self) {
+        self.looks += 1;
+        let mut survey = self.survey();
+        // The name of each that comes back must be looked up: no more than can wait for that.
+        let most_due = self.least_sites().saturating_sub(survey.unresolved);
+        let due = self.jobs.due_away(self.clock.now_ms(), most_due);
+        let has_many_urls = self.jobs.in_memory() / 9 > self.most_urls / 8;
+        let is_over = survey.bytes > self.sites_bytes / 10 * 9;
+        self.is_tight = has_many_urls || is_over && survey.sites > self.least_sites();
+        let is_roomy = survey.bytes < self.sites_bytes / 2;
+        self.preprocessor.set_roomy(is_roomy);
+        if !is_over && !has_many_urls && due.is_empty() {
+            return;
+        }
+        self.make_room(&mut survey, due.len(), is_over);
+        self.jobs.let_go();
+        if has_many_urls {
+            self.spill(&survey.leaving);
+        }
+        self.bring_back(due, &mut survey);
+        self.set_room();
+        let (look, written) = (self.looks, self.written.clone());
+        self.ledger.once_on_disk(move || {
+            written.fetch_max(look, SeqCst);
+        });
+    }
+
+    fn survey(&self) -> Survey {
         let now_ms = self.clock.now_ms();
-        let mut used = 0;
-        let mut idle: Vec<(Millis, usize, Arc<SiteCell>)> = Vec::new();
-        let mut busy: Vec<(usize, Arc<SiteCell>)> = Vec::new();
-        for cell in self.preprocessor.sites() {
-            let state = cell.lock();
+        let written = self.written.load(SeqCst);
+        let sites = self.preprocessor.sites();
+        let mut survey = Survey {
+            sites: sites.len(),
+            // However many are away, some must be able to come back.
+            bytes: self.away_bytes().min(self.sites_bytes / 2),
+            unresolved: 0,
+            leaving: Vec::new(),
+            large: Vec::new(),
+        };
+        for cell in sites {
+            let mut state = cell.lock();
+            let bytes = bytes_of(&state);
+            survey.bytes += bytes;
+            survey.unresolved += usize::from(state.phase == Phase::Resolving);
             let seen_bytes = state.site.seen.memory_bytes() + state.seen_before.memory_bytes();
-            used += SITE_BYTES + seen_bytes;
-            let fetched_ms = state.site.pace.next_fetch_ms;
-            let is_idle = state.site.queued() == 0 && fetched_ms + IDLE_MS < now_ms;
-            let is_exact = state.site.seen.is_exact();
-            drop(state);
-            if is_idle {
-                idle.push((fetched_ms, SITE_BYTES + seen_bytes, cell));
-            } else if is_exact && seen_bytes > LEAST_SEEN_BYTES {
-                busy.push((seen_bytes, cell));
+            // What was seen before the last time is forgotten: it must be on disk by now.
+            let can_thin = state.site.seen.is_exact() && state.thinned_by <= written;
+            if can_thin && seen_bytes > LEAST_SEEN_BYTES {
+                survey.large.push((seen_bytes, cell.clone()));
+            }
+            if state.is_written(self.looks, written) && state.can_leave() {
+                let need = Need::of(&state, now_ms);
+                survey.leaving.push((need, bytes, cell.clone()));
             }
         }
-        self.preprocessor.set_roomy(used < self.sites_bytes / 2);
+        survey.leaving.sort_unstable_by_key(|&(need, ..)| need);
+        survey
+            .large
+            .sort_unstable_by_key(|&(bytes, _)| Reverse(bytes));
         tracing::debug!(
-            "{} idle and {} busy sites with much to remember; all sites: {used} of {} bytes, \
-             with {} of {WHOLE} parts shared out",
-            idle.len(),
-            busy.len(),
+            "{} sites, of which {} could leave and {} have much to remember, and {} that are \
+             away: {} of {} bytes, with {} of {WHOLE} parts shared out",
+            survey.sites,
+            survey.leaving.len(),
+            survey.large.len(),
+            self.jobs.sites_away(),
+            survey.bytes,
             self.sites_bytes,
             self.parts
         );
-        if used <= self.sites_bytes {
-            return;
+        survey
+    }
+
+    /// So much is taken when room has been made: some less than there may be, so as not to
+    /// come back soon.
+    fn enough(&self) -> usize {
+        self.sites_bytes / 5 * 4
+    }
+
+    /// So many sites stay here if they are needed, whatever they take.
+    fn least_sites(&self) -> usize {
+        (self.sites_bytes / SITE_BYTES / 4).max(LEAST_SITES)
+    }
+
+    /// Makes room, also for so many sites that are due and away.
+    fn make_room(&mut self, survey: &mut Survey, due: usize, is_over: bool) {
+        let leaving = &survey.leaving;
+        let before = |first: Need| leaving.partition_point(|&(need, ..)| need < first);
+        let done = before(Need::Done);
+        let unresolved = before(Need::Unresolved);
+        let soon = before(Need::Soon(Reverse(Millis::MAX)));
+        let end = leaving.len();
+        let enough = Enough {
+            bytes: self.enough(),
+            sites: self.least_sites(),
+        };
+        let enough_for_due = Enough {
+            bytes: enough.bytes.saturating_sub(due * SITE_BYTES),
+            sites: enough.sites.saturating_sub(due),
+        };
+        let unneeded = Enough {
+            sites: 0,
+            ..enough_for_due
+        };
+        self.put_away(survey, 0..done, unneeded);
+        if is_over {
+            self.thin(survey, enough.bytes);
+            self.put_away(survey, done..end, enough);
         }
-        // The longest idle first, and some more than needed, so as not to come back soon.
-        let enough = self.sites_bytes * 4 / 5;
-        idle.sort_by_key(|&(fetched_ms, ..)| fetched_ms);
-        for (_, bytes, cell) in idle {
-            if used <= enough {
-                return;
-            }
-            if self.preprocessor.put_away(&cell) {
-                used = used.saturating_sub(bytes);
+        if due > 0 {
+            self.put_away(survey, done..unresolved, enough_for_due);
+            if self.turned.elapsed() >= TURN {
+                self.turned = Instant::now();
+                self.put_away(survey, soon..end, enough_for_due);
             }
         }
-        busy.sort_by_key(|&(bytes, _)| std::cmp::Reverse(bytes));
-        for (bytes, cell) in busy {
-            if used <= enough {
-                return;
+    }
+
+    /// Puts some of the sites away that could leave, until there is room enough.
+    fn put_away(&self, survey: &mut Survey, some: Range<usize>, enough: Enough) {
+        for (_, bytes, cell) in &survey.leaving[some] {
+            if survey.bytes <= enough.bytes || survey.sites <= enough.sites {
+                break;
             }
-            cell.lock().thin();
-            self.ledger.set_more();
-            used = used.saturating_sub(bytes / 2);
+            if self.preprocessor.put_away(cell) {
+                survey.bytes = survey.bytes.saturating_sub(*bytes);
+                survey.sites -= 1;
+            }
+        }
+    }
+
+    /// Forgets what sites have seen, the largest sets first, until all take no more than
+    /// this.
+    fn thin(&self, survey: &mut Survey, enough: usize) {
+        for (bytes, cell) in &survey.large {
+            if survey.bytes <= enough {
+                break;
+            }
+            if !cell.has_left() {
+                let mut state = cell.lock();
+                state.thin();
+                state.thinned_by = self.looks;
+                self.ledger.set_more();
+                survey.bytes = survey.bytes.saturating_sub(bytes / 2);
+            }
+        }
+    }
+
+    /// Brings sites back that are due, while there is room.
+    fn bring_back(&mut self, due: Vec<Key>, survey: &mut Survey) {
+        let until = Instant::now() + BRINGING;
+        for key in due {
+            let has_room = survey.bytes + SITE_BYTES <= self.enough();
+            if !(has_room || survey.sites < self.least_sites()) || Instant::now() > until {
+                break;
+            }
+            if let Some(cell) = self.preprocessor.bring_back(key) {
+                survey.bytes += bytes_of(&cell.lock());
+                survey.sites += 1;
+                self.is_tight = true;
+            }
+        }
+    }
+
+    /// Leaves the URLs of sites to the disk, until no more than may do so wait in memory.
+    fn spill(&self, sites: &[Leaving]) {
+        for (_, _, cell) in sites {
+            if self.jobs.in_memory() <= self.most_urls {
+                break;
+            }
+            let mut state = cell.lock();
+            if state.can_leave() {
+                self.jobs.spill(&mut state);
+            }
         }
     }
 }
@@ -184,19 +421,4 @@ fn parts_after(parts: u64, resident_bytes: u64, limit_bytes: u64) -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_shared_out_follows_what_the_process_takes() {
-        let after = |looks: usize, resident_bytes, parts| {
-            (0..looks).fold(parts, |parts, _| parts_after(parts, resident_bytes, 800))
-        };
-        assert_eq!(after(1, 801, WHOLE), WHOLE - 4);
-        assert_eq!(after(100, 801, WHOLE), LEAST);
-        assert_eq!(after(100, 750, LEAST), LEAST, "near the limit it stays");
-        assert_eq!(after(1, 600, LEAST), LEAST + 1);
-        assert_eq!(after(100, 600, LEAST), WHOLE);
-        assert_eq!(after(100, 0, WHOLE), WHOLE, "where nobody can tell");
-    }
-}
+mod tests;

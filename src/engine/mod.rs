@@ -164,7 +164,18 @@ impl Engine {
         self.pausing.let_go();
     }
 
-    /// Takes part in a crawl: its seeds are routed to where they belong.
+    /// Takes part in a crawl that the user wants: its seeds are routed to where they belong.
+    ///
+    /// If its scope or its bounds differ from what the user began before, in this run or an
+    /// earlier one, it takes the place of that. What waits here is then judged by the new
+    /// rules when its turn comes: it is dropped, or fetched for the new crawl. What was sent
+    /// to other peers, or waits for them in the outbox, goes on under the rules it came with.
+    ///
+    /// Seeds that are new, or that come under new rules, are fetched once more although they
+    /// were seen, so that links are found which were turned away before. Those of other
+    /// owners are handed on as ever, and an owner who has seen one leaves it at that. No
+    /// other page is fetched again: what was turned away there, for its host or its depth,
+    /// comes in only where it is met again, and what was dropped stays seen.
     pub fn begin(&self, definition: CrawlDefinition) -> Result<CrawlId, CrawlError> {
         let id = definition.id();
         let mut seeds = Vec::new();
@@ -237,6 +248,7 @@ impl Engine {
                 }
             }
         }
+        self.jobs.give_up_away();
     }
 
     /// URLs that are not done with: in queues, under way, or waiting for a receipt.

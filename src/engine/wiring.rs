@@ -125,6 +125,7 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
         preprocessor: preprocessor.clone(),
         outbox: outbox.clone(),
         counters: counters.clone(),
+        allow_private: settings.network.allow_private,
     });
 
     // Sites that move.
@@ -174,6 +175,15 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
     let reputation = ReputationGuard::new(settings.reputation.clone(), clock);
     let reputation = Arc::new(reputation);
 
+    // What an earlier run has left may not take more memory than there is for it.
+    let memory = MemoryBudget::new(
+        &settings,
+        jobs.clone(),
+        preprocessor.clone(),
+        processor.clone(),
+        ledger.clone(),
+        clock,
+    );
     let resumed_pages = ledger::resume(&Resumed {
         ledger: &ledger,
         crawls: &crawls,
@@ -345,14 +355,7 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
         idle,
         limits: limits.clone(),
         pausing: pausing.clone(),
-        memory: MemoryBudget::new(
-            &settings,
-            jobs.clone(),
-            preprocessor.clone(),
-            processor.clone(),
-            ledger.clone(),
-            clock,
-        ),
+        memory,
         ledger: ledger.clone(),
         resumed_pages,
         clock,

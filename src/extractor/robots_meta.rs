@@ -1,9 +1,11 @@
 //! What a page asks of crawlers in its own text, heard before it is archived.
 //!
-//! Its links are read later, by an extractor. Few pages mention robots at all, so a search
-//! for the word spares most of them from being read twice.
+//! Its links are read later, by an extractor. Few pages speak to robots at all, and those
+//! do so at their beginning: a search for the elements in which they do it spares most
+//! pages from being read twice, and the others behind the last of those elements.
 
 use aho_corasick::AhoCorasick;
+use memchr::{memchr, memmem};
 use url::Url;
 
 use super::LinkScanner;
@@ -31,18 +33,30 @@ impl RobotsMeta {
 
     /// What the page at `url` asks. `content_type` is the header's value, if it came.
     pub fn of(&self, body: &[u8], content_type: Option<&str>, url: &Url) -> RobotsTag {
-        if !self.may_ask(body) {
+        let Some(end) = self.last_that_asks(body) else {
             return RobotsTag::default();
-        }
+        };
         let mut scanner = LinkScanner::new(&self.product);
-        scanner.scan(body, content_type, url).directives
+        scanner.scan(&body[..end], content_type, url).directives
     }
 
-    fn may_ask(&self, body: &[u8]) -> bool {
+    /// Where the last `<meta>` ends that names a robot, if there is one.
+    fn last_that_asks(&self, body: &[u8]) -> Option<usize> {
         // In charsets of two bytes, every other byte of a name is zero.
-        let is_wide = || memchr::memchr(0, body).is_some();
-        let names = self.names.as_ref();
-        names.is_none_or(|names| names.is_match(body)) || is_wide()
+        let is_wide = || memchr(0, body).is_some();
+        let Some(names) = self.names.as_ref().filter(|_| !is_wide()) else {
+            return Some(body.len());
+        };
+        let starts = [b"<m", b"<M"].into_iter();
+        let starts = starts.flat_map(|start| memmem::find_iter(body, start));
+        let ends = starts.filter_map(|start| {
+            let element = &body[start + 1..];
+            // It ends before the next one begins.
+            let element = &element[..memchr(b'<', element).unwrap_or(element.len())];
+            let is_meta = element.get(..4)?.eq_ignore_ascii_case(b"meta");
+            (is_meta && names.is_match(element)).then_some(start + 1 + element.len())
+        });
+        ends.max()
     }
 }
 
@@ -60,6 +74,9 @@ mod tests {
         assert!(asks(b"<meta name=robots content=noarchive>"));
         assert!(asks(b"<META NAME='rObOtS' CONTENT='NOINDEX, follow'>"));
         assert!(asks(b"<meta name=peercrawl content=none>"));
+        assert!(asks(
+            b"<p><meta name=robots content=none><meta name=x><Meta NAME=ROBOTS content=all><m"
+        ));
         let wide: Vec<u8> = "\u{feff}<meta name=robots content=none>"
             .encode_utf16()
             .flat_map(u16::to_le_bytes)

@@ -8,8 +8,10 @@
 //! few hundred thousand are, and what is forgotten is sent again and known to its owner.
 //!
 //! - [`outbox`]: what waits for a receipt
+//! - [`levels`]: how full it is, in all and for each owner
 //! - [`sender`]: the thread that sends it
 
+pub mod levels;
 pub mod outbox;
 pub mod sender;
 

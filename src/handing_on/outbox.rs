@@ -24,13 +24,16 @@ use crate::ledger::Ledger;
 use crate::preprocessor::Candidate;
 use crate::record::UrlRecord;
 
+use super::levels::Levels;
+
 /// The wait for a receipt doubles with each sending, so often at most.
 const MOST_DOUBLINGS: u32 = 4;
 /// So many URLs that were handed on are remembered, and at most as many again: 5 MB.
 const MOST_YOUNG: usize = 200_000;
 
-/// See the module. Bounded: whoever finds it full waits a while for room, and is then
-/// turned away, so that owners who are gone for long do not stop the crawl.
+/// See the module. Bounded, in all and for each owner: whoever finds it full waits a while
+/// for room, and is then turned away; those who come next, at once. So owners who are gone
+/// for long do not stop the crawl.
 pub struct Outbox {
     settings: config::HandingOn,
     state: Mutex<State>,
@@ -43,9 +46,10 @@ pub struct Outbox {
     ledger: Arc<Ledger>,
 }
 
-#[derive(Default)]
 struct State {
     entries: BTreeMap<u64, Entry>,
+    /// How many they are, and for whom they wait.
+    levels: Levels,
     next_number: u64,
     handed_on: HandedOn,
     is_closed: bool,
@@ -79,8 +83,21 @@ struct Entry {
     due_ms: Millis,
     /// How often it was sent before.
     times_sent: u32,
+    /// Whom it waits for, as was last known.
+    owner: Option<PeerId>,
     /// Whom it was sent to last, in this run.
     sent_to: Option<PeerId>,
+}
+
+impl Entry {
+    /// Its owner is another one by now.
+    fn wait_for(&mut self, owner: Option<PeerId>, levels: &mut Levels) {
+        if self.owner != owner {
+            levels.remove(self.owner);
+            levels.add(owner);
+            self.owner = owner;
+        }
+    }
 }
 
 /// A URL that is to be sent now.
@@ -101,12 +118,16 @@ impl Outbox {
     ) -> Self {
         // At worst, they begin at 0.
         let next_number = u64::from(getrandom::u32().unwrap_or(0) >> 1);
+        let state = State {
+            entries: BTreeMap::new(),
+            levels: Levels::new(settings.outbox_urls),
+            next_number,
+            handed_on: HandedOn::default(),
+            is_closed: false,
+        };
         Self {
             settings,
-            state: Mutex::new(State {
-                next_number,
-                ..State::default()
-            }),
+            state: Mutex::new(state),
             freed: Condvar::new(),
             filled: bounded(1),
             counters,
@@ -123,12 +144,13 @@ impl Outbox {
             record,
         };
         // Nobody knows whether it has set out: it goes directly to its owner.
-        self.take_in(self.state.lock(), number, url, 1);
+        self.take_in(self.state.lock(), number, url, None, 1);
     }
 
-    /// Puts a URL in, unless it was handed on before. Waits for room as long as a
-    /// receipt may take, twice; a URL for which there is none then may come again.
-    pub fn put(&self, url: Candidate) {
+    /// Puts a URL of this owner in, unless it was handed on before. Waits for room as long
+    /// as a receipt may take, twice, unless that was in vain before; a URL for which there
+    /// is none then may come again.
+    pub fn put(&self, url: Candidate, owner: Option<PeerId>) {
         let patience = Duration::from_millis(2 * self.settings.resend_ms);
         let deadline = Instant::now() + patience;
         let mut state = self.state.lock();
@@ -136,15 +158,17 @@ impl Outbox {
             self.counters.duplicate.add(1);
             return;
         }
-        while state.entries.len() >= self.settings.outbox_urls && !state.is_closed {
-            if self.freed.wait_until(&mut state, deadline).timed_out() {
+        while !state.levels.has_room(owner) && !state.is_closed {
+            let is_stuck = state.levels.is_stuck(owner);
+            if is_stuck || self.freed.wait_until(&mut state, deadline).timed_out() {
+                state.levels.waited_in_vain(owner);
                 self.counters.refused_overflow.add(1);
                 return;
             }
         }
         let number = state.next_number;
         self.ledger.outbox_put(number, &url.record);
-        self.take_in(state, number, url, 0);
+        self.take_in(state, number, url, owner, 0);
     }
 
     fn take_in(
@@ -152,14 +176,17 @@ impl Outbox {
         mut state: MutexGuard<'_, State>,
         number: u64,
         url: Candidate,
+        owner: Option<PeerId>,
         times_sent: u32,
     ) {
+        state.levels.add(owner);
         state.handed_on.insert(url.fingerprint);
         state.next_number = state.next_number.max(number + 1);
         let entry = Entry {
             url,
             due_ms: 0,
             times_sent,
+            owner,
             sent_to: None,
         };
         state.entries.insert(number, entry);
@@ -211,9 +238,14 @@ impl Outbox {
     /// A URL that was due belongs to nobody at present: it was not sent, and is looked at
     /// again before long.
     pub fn has_no_owner(&self, number: u64) {
-        if let Some(entry) = self.state.lock().entries.get_mut(&number) {
+        let mut state = self.state.lock();
+        let State {
+            entries, levels, ..
+        } = &mut *state;
+        if let Some(entry) = entries.get_mut(&number) {
             entry.times_sent = entry.times_sent.saturating_sub(1);
             entry.due_ms = 0;
+            entry.wait_for(None, levels);
         }
     }
 
@@ -225,9 +257,13 @@ impl Outbox {
     /// These URLs are on their way to this peer.
     pub fn set_out(&self, numbers: &[u64], to: PeerId) {
         let mut state = self.state.lock();
+        let State {
+            entries, levels, ..
+        } = &mut *state;
         for number in numbers {
-            if let Some(entry) = state.entries.get_mut(number) {
+            if let Some(entry) = entries.get_mut(number) {
                 entry.sent_to = Some(to);
+                entry.wait_for(Some(to), levels);
             }
         }
     }
@@ -260,12 +296,15 @@ impl Outbox {
     }
 
     fn remove(&self, state: &mut State, numbers: &[u64]) {
-        let removed = numbers.iter().filter_map(|n| state.entries.remove(n));
-        let removed = removed.count();
+        let mut removed = 0;
+        for entry in numbers.iter().filter_map(|n| state.entries.remove(n)) {
+            state.levels.remove(entry.owner);
+            removed += 1;
+        }
         if removed > 0 {
             self.ledger.outbox_removed(numbers);
             self.freed.notify_all();
-            self.outstanding.done(removed as u64);
+            self.outstanding.done(removed);
         }
     }
 
@@ -310,8 +349,8 @@ pub(super) mod tests {
     #[test]
     fn a_url_stays_until_it_is_stored_and_is_sent_directly_from_then_on() {
         let outbox = outbox(config::HandingOn::default());
-        outbox.put(candidate("http://a.example/"));
-        outbox.put(candidate("http://a.example/"));
+        outbox.put(candidate("http://a.example/"), Some(OWNER));
+        outbox.put(candidate("http://a.example/"), Some(OWNER));
         let due = |now_ms| -> Vec<_> {
             let due = outbox.take_due(now_ms);
             due.iter().map(|due| (due.number, due.is_direct)).collect()
@@ -325,7 +364,7 @@ pub(super) mod tests {
         outbox.set_out(&[number], OWNER);
         assert!(outbox.receipt(OWNER, &[number, number + 7], |_| false));
         assert_eq!(due(100_000), []);
-        outbox.put(candidate("http://a.example/"));
+        outbox.put(candidate("http://a.example/"), Some(OWNER));
         assert!(outbox.is_empty(), "it is remembered");
         assert_eq!(outbox.outstanding.count(), 0);
         assert_eq!(outbox.counters.duplicate.get(), 2);
@@ -338,13 +377,49 @@ pub(super) mod tests {
             resend_ms: 10,
             ..Default::default()
         });
-        outbox.put(candidate("http://a.example/1"));
-        outbox.put(candidate("http://a.example/2"));
+        outbox.put(candidate("http://a.example/1"), Some(OWNER));
+        outbox.put(candidate("http://a.example/2"), Some(OWNER));
         assert_eq!(outbox.counters.refused_overflow.get(), 1);
         let number = outbox.state.lock().next_number - 1;
         outbox.taken_back(&[number]);
-        outbox.put(candidate("http://a.example/2"));
+        outbox.put(candidate("http://a.example/2"), Some(OWNER));
         assert_eq!(outbox.len(), 1);
+    }
+
+    /// Every URL once waited four seconds for room, after one owner that gave no receipts
+    /// had taken all of it.
+    #[test]
+    fn an_owner_without_receipts_takes_half_and_is_waited_for_once() {
+        const SILENT: PeerId = PeerId::repeat(9);
+        let outbox = outbox(config::HandingOn {
+            outbox_urls: 100,
+            resend_ms: 50,
+            ..Default::default()
+        });
+        let begun = Instant::now();
+        for path in 0..1_050 {
+            let url = candidate(&format!("http://silent.example/{path}"));
+            outbox.put(url, Some(SILENT));
+        }
+        // In a row, the waits would take a hundred seconds.
+        assert!(begun.elapsed() < Duration::from_secs(50));
+        assert_eq!(outbox.len(), 50);
+        assert_eq!(outbox.counters.refused_overflow.get(), 1_000);
+        for path in 0..50 {
+            let url = candidate(&format!("http://a.example/{path}"));
+            outbox.put(url, Some(OWNER));
+        }
+        assert_eq!(outbox.len(), 100, "there is room for others");
+
+        // What belongs to another peer by now takes that one's room.
+        let first = outbox.state.lock().next_number - 100;
+        let numbers: Vec<u64> = (first..first + 100).collect();
+        outbox.set_out(&numbers[..50], OWNER);
+        outbox.taken_back(&numbers[50..]);
+        outbox.put(candidate("http://a.example/50"), Some(OWNER));
+        assert_eq!(outbox.len(), 50);
+        outbox.put(candidate("http://silent.example/50"), Some(SILENT));
+        assert_eq!(outbox.len(), 51, "it comes again");
     }
 
     /// Anybody's receipt once emptied the outbox: both seeds of a crawl were gone.
@@ -353,7 +428,8 @@ pub(super) mod tests {
         const OTHER: PeerId = PeerId::repeat(9);
         let outbox = outbox(config::HandingOn::default());
         for path in 0..3 {
-            outbox.put(candidate(&format!("http://a.example/{path}")));
+            let url = candidate(&format!("http://a.example/{path}"));
+            outbox.put(url, Some(OWNER));
         }
         let first = outbox.state.lock().next_number - 3;
         let numbers = [first, first + 1, first + 2];

@@ -238,6 +238,7 @@ mod tests {
             view: view.clone(),
             preprocessor,
             outbox: outbox.clone(),
+            allow_private: false,
             counters,
         });
         let crawls = Arc::new(Crawls::default());
@@ -259,9 +260,11 @@ mod tests {
         let mut hosts = (0..).map(|number| format!("h{number}.example"));
         let host = hosts.find(is_others).unwrap();
         for path in 0..2 {
-            outbox.put(candidate_of(crawl, &format!("http://{host}/{path}")));
+            let url = candidate_of(crawl, &format!("http://{host}/{path}"));
+            outbox.put(url, Some(other.me()));
         }
-        outbox.put(candidate_of(CrawlId(7), &format!("http://{host}/unknown")));
+        let unknown = candidate_of(CrawlId(7), &format!("http://{host}/unknown"));
+        outbox.put(unknown, Some(other.me()));
         sender.flush();
         assert_eq!(outbox.len(), 3, "they wait for receipts");
         let first = outbox.take_due(u64::MAX)[0].number;

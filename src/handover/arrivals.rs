@@ -237,7 +237,14 @@ impl Arrivals {
             return Taking::NotNow;
         }
         let key = Key::of_host(site.host());
-        let is_awaited = self.state.lock().awaited.contains(&from);
+        let (is_met, is_awaited) = {
+            let state = self.state.lock();
+            (state.met.contains(&from), state.awaited.contains(&from))
+        };
+        if !is_met {
+            // Its record was faster than its lease: whether it had the site is not known yet.
+            return Taking::NotNow;
+        }
         if is_awaited || self.range.view.may_have_had(from, key) {
             return self.take_site(from, site);
         }
@@ -324,6 +331,7 @@ mod tests {
             view: Arc::new(View::new(overlay, &settings.distribution)),
             preprocessor: Arc::new(preprocessor),
             outbox: Arc::new(outbox),
+            allow_private: false,
             counters: Arc::default(),
         };
         Arrivals::new(
@@ -412,6 +420,29 @@ mod tests {
         arrivals.welcomed_by(A, more);
         meet(&arrivals, &[A, B], now + SETTLING + PATIENCE);
         assert!(!arrivals.is_waiting(), "its patience ends");
+    }
+
+    /// What a site has seen was once lost: its record came before the news that its sender
+    /// is there, and its URLs alone were taken in.
+    #[test]
+    fn a_record_waits_until_its_sender_is_met() {
+        let arrivals = arrivals();
+        let mut site = Site::new("a.example");
+        site.seen.insert(7);
+        let bytes = site.freeze().unwrap();
+        let part = |transfer| SitePart {
+            transfer,
+            part: 0,
+            is_last: true,
+            bytes: bytes.clone(),
+        };
+        assert_eq!(arrivals.take(A, part(1)), Taking::NotNow);
+        meet(&arrivals, &[A], Instant::now());
+        assert_eq!(arrivals.take(A, part(2)), Taking::Taken);
+        let [here] = &arrivals.range.preprocessor.sites()[..] else {
+            panic!("one site");
+        };
+        assert!(here.lock().is_seen(7));
     }
 
     #[test]

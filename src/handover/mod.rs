@@ -4,11 +4,18 @@
 //! freezes those (no fetch is under way on a frozen site), sends them as records, and
 //! says [`Welcome`](crate::message::Message::Welcome) when nothing is left to send. The
 //! newcomer fetches nothing for a second, and until everybody whom it met has welcomed
-//! it, or until its patience ends. So no host is visited by two peers at once when a peer
-//! joins, and no page is fetched twice: what the newcomer was handed on meanwhile is
-//! united with the records that arrive. The one exception is a site that its new owner can
-//! never take in: it stays where it was, because nobody would fetch it otherwise
-//! (`docs/decisions/0012-what-strangers-may-say.md`).
+//! it, or until its patience of ten seconds ends. So no host is visited by two peers at
+//! once when a peer joins, and no page is fetched twice: what the newcomer was handed on
+//! meanwhile is united with the records that arrive.
+//!
+//! There are two exceptions. A site that its new owner can never take in stays where it
+//! was, because nobody would fetch it otherwise
+//! (`docs/decisions/0012-what-strangers-may-say.md`). And a fetch that was under way when
+//! its site changed hands is ended where it began: its site follows after it, and so does
+//! the welcome, but no other site and no other newcomer waits for it. If it takes longer
+//! than the newcomer's patience, that one begins with the host before the fetch has ended
+//! and before it knows what was seen: a server that drips must not stop a newcomer. The
+//! old owner begins no other fetch there.
 //!
 //! A peer whose part grows while it is there (it resumes after a pause, or its capacity
 //! rises) is a newcomer again. A welcome names the offer that it answers, so that one for

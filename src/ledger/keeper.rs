@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, select, tick};
@@ -11,7 +12,7 @@ use super::resume::Left;
 use super::settling::{Recent, Unsettled, settle};
 use super::{CrawlRecord, KeptLedger, Ledger, Letter, MOST_LETTERS, Pending};
 use crate::archive::{self, ArchiveError, DiskLimit, Prepared, Writer};
-use crate::clock::Clock;
+use crate::clock::{Clock, Millis};
 use crate::counters::Counters;
 use crate::crawl_jobs::CrawlJobs;
 use crate::engine::StopSignal;
@@ -81,6 +82,8 @@ impl Kept {
             }
             Err(error) => return Err(error.into()),
         };
+        // What was lost may have spoken of more: whatever the archive holds is kept.
+        let position = position.filter(|_| store.lost() == 0);
         let mut writer = None;
         if let Some(settings) = archive {
             let (opened, incidents) = Writer::open(settings, position.as_ref())?;
@@ -147,6 +150,7 @@ impl Ledger {
                 errands: Mutex::default(),
                 is_archive_full: false.into(),
                 archive_bytes: kept.writer.as_ref().map_or(0, Writer::used_bytes).into(),
+                archived_since_ms: kept.writer.as_ref().map_or(0, Writer::since_ms).into(),
             }),
         };
         let hands = Hands {
@@ -196,6 +200,20 @@ impl Ledger {
     pub fn archive_bytes(&self) -> u64 {
         let kept = self.kept.as_ref();
         kept.map_or(0, |kept| kept.archive_bytes.load(SeqCst))
+    }
+
+    /// What this peer archived before is gone, to make room; 0 if nothing is.
+    pub fn archived_since_ms(&self) -> Millis {
+        let kept = self.kept.as_ref();
+        kept.map_or(0, |kept| kept.archived_since_ms.load(SeqCst))
+    }
+}
+
+impl KeptLedger {
+    /// Lets others know what the archive has come to.
+    fn note_archive(&self, writer: &Writer) {
+        self.archive_bytes.store(writer.used_bytes(), SeqCst);
+        self.archived_since_ms.store(writer.since_ms(), SeqCst);
     }
 }
 
@@ -306,7 +324,7 @@ impl Keeper {
                 self.hands.unsettled.note(recent, position, &mut batch);
             }
             if let Some(kept) = &self.ledger.kept {
-                kept.archive_bytes.store(writer.used_bytes(), SeqCst);
+                kept.note_archive(writer);
             }
         }
         tracing::trace!("{} changes, {} letters", batch.len(), letters.len());
@@ -373,7 +391,7 @@ impl Keeper {
         let errands = std::mem::take(&mut *kept.errands.lock());
         if !errands.is_empty() {
             errands.into_iter().for_each(|errand| errand(writer));
-            kept.archive_bytes.store(writer.used_bytes(), SeqCst);
+            kept.note_archive(writer);
         }
     }
 
@@ -388,8 +406,24 @@ impl Keeper {
                 .store(trouble.is_some_and(is_full), SeqCst);
             *kept.trouble.lock() = trouble.map(ToString::to_string);
             if let Some(writer) = &self.hands.writer {
-                kept.archive_bytes.store(writer.used_bytes(), SeqCst);
+                kept.note_archive(writer);
             }
+        }
+    }
+}
+
+/// A panic may end the thread that writes. The crawl must not go on with nothing kept, nor
+/// anybody be told that something is: it stands still, and says why.
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        // Whoever waits for room behind these would wait for ever.
+        self.hands.records.try_iter().for_each(drop);
+        if let Some(kept) = self.ledger.kept.as_ref().filter(|_| thread::panicking()) {
+            self.ledger.close();
+            self.jobs.set_stalled(true);
+            kept.is_stalled.store(true, SeqCst);
+            let trouble = "a fault in PeerCrawl ended the thread that writes: start it again";
+            *kept.trouble.lock() = Some(trouble.to_owned());
         }
     }
 }

@@ -39,7 +39,7 @@ pub use resume::{Resumed, resume};
 use settling::Recent;
 
 use crate::archive::{DiskLimit, Prepared, Writer};
-use crate::crawl::{CrawlDefinition, CrawlId};
+use crate::crawl::{CrawlDefinition, CrawlId, Successions};
 use crate::crawl_jobs::{CrawlJob, SiteHead};
 use crate::distribution::Key;
 use crate::fingerprint::{ContentFingerprint, url_fingerprint};
@@ -153,6 +153,8 @@ struct KeptLedger {
     /// Whether nothing can be written because the archive has reached its limit.
     is_archive_full: AtomicBool,
     archive_bytes: AtomicU64,
+    /// What was archived before is gone.
+    archived_since_ms: AtomicU64,
 }
 
 impl Ledger {
@@ -338,6 +340,17 @@ impl Ledger {
                 }
             });
         });
+    }
+
+    /// The user has begun a crawl, which may have taken the place of others.
+    pub fn successions(&self, successions: &Successions) {
+        if !self.keeps() {
+            return;
+        }
+        match postcard::to_stdvec(successions) {
+            Ok(bytes) => self.note(|pending| pending.batch.successions(&bytes)),
+            Err(error) => tracing::error!("cannot keep which crawl is in force: {error}"),
+        }
     }
 
     /// This peer takes part in these crawls no more: what they have come to is kept.

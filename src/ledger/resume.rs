@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{CrawlRecord, Ledger, PageTotals, queued_job};
 use crate::canonical::CanonicalForm;
 use crate::counters::Counters;
-use crate::crawl::Crawls;
+use crate::crawl::{Crawls, Successions};
 use crate::crawl_jobs::OnDisk;
 use crate::distribution::Key;
 use crate::handing_on::Outbox;
@@ -38,6 +38,8 @@ pub struct Resumed<'a> {
 #[derive(Default)]
 pub(super) struct Left {
     crawls: Vec<CrawlRecord>,
+    /// Which of the user's took whose place.
+    pub(super) successions: Successions,
     /// What crawls have come to that are over.
     over: PageTotals,
     counters: Option<Vec<u8>>,
@@ -69,6 +71,12 @@ impl Left {
         }
         if left.is_nothing() {
             return Ok(left);
+        }
+        if let Some(bytes) = store.successions()? {
+            match postcard::from_bytes(&bytes) {
+                Ok(successions) => left.successions = successions,
+                Err(error) => tracing::error!("which crawl is in force is unknown: {error}"),
+            }
         }
         left.counters = store.counters()?;
         left.queues = queues(store)?;
@@ -111,6 +119,8 @@ pub fn resume(blocks: &Resumed<'_>) -> u64 {
         blocks.counters.restore_pages(*totals);
         blocks.ledger.resumed(record);
     }
+    // Before anything is fetched: what waits for a crawl is judged by its successor.
+    blocks.crawls.restore_successions(left.successions);
     for queue in left.queues {
         blocks
             .preprocessor

@@ -1,6 +1,6 @@
 //! What a power cut can take back, without one.
 
-use std::fs::OpenOptions;
+use std::fs::{self, OpenOptions};
 use std::path::Path;
 
 use crossbeam_channel::bounded;
@@ -8,11 +8,14 @@ use tempfile::TempDir;
 
 use super::settling::{Unsettled, settle};
 use super::*;
-use crate::archive::{self, Exchange, Position, RecordBuilder, Response, Writer};
+use crate::archive::{self, Exchange, Position, Reader, RecordBuilder, Response, Writer};
+use crate::canonical::CanonicalForm;
 use crate::clock::Clock;
 use crate::config::Settings;
 use crate::counters::Counters;
+use crate::crawl::Crawls;
 use crate::crawl_jobs::CrawlJobs;
+use crate::engine::StopSignal;
 use crate::limits::Limits;
 use crate::store::{DataFolder, Store};
 
@@ -167,12 +170,7 @@ fn what_was_done_before_a_queue_was_emptied_takes_nothing_out_of_the_new_one() {
     }
 }
 
-/// A peer that relies on a word must not find it untrue after a power cut.
-#[test]
-fn nobody_is_told_before_the_disk_has_it() {
-    let folder = TempDir::new().unwrap();
-    let data = Arc::new(DataFolder::open(folder.path()).unwrap());
-    let (ledger, hands) = Ledger::keeping(Kept::open(data, "state", None).unwrap());
+fn keeper(ledger: &Arc<Ledger>, hands: Hands, stop: StopSignal) -> Keeper {
     let (clock, counters) = (Clock::start(), Arc::<Counters>::default());
     let limits = Limits::new(&Settings::default().limits);
     let gate = limits.gate.clone();
@@ -184,15 +182,76 @@ fn nobody_is_told_before_the_disk_has_it() {
         gate,
         ledger.clone(),
     );
-    let (_running, stop) = bounded(0);
-    let mut keeper = Keeper {
+    Keeper {
         ledger: ledger.clone(),
         hands,
         jobs: Arc::new(jobs),
         counters,
         clock,
         stop,
-    };
+    }
+}
+
+/// Once the crawl went on, and nothing of it was kept.
+#[test]
+fn a_panic_in_the_thread_that_writes_is_told_and_stops_the_crawl() {
+    let folder = TempDir::new().unwrap();
+    let data = Arc::new(DataFolder::open(folder.path()).unwrap());
+    let settings = archive_settings(folder.path());
+    let kept = Kept::open(data, "state", Some(settings)).unwrap();
+    let (ledger, hands) = Ledger::keeping(kept);
+    let (_running, stop) = bounded(0);
+    let keeper = keeper(&ledger, hands, stop);
+    assert!(ledger.with_archive(|_| panic!("a fault, as this test wants it")));
+    assert!(std::thread::spawn(move || keeper.run()).join().is_err());
+    let trouble = ledger.trouble().unwrap();
+    assert!(trouble.contains("start it again"), "{trouble}");
+    assert!(ledger.is_stalled());
+    let (tell, told) = bounded(1);
+    ledger.once_on_disk(move || tell.send(()).unwrap());
+    assert!(told.recv().is_err(), "forgotten");
+    ledger.archive(records(1));
+}
+
+/// The place of the archive goes back with the batches that are lost. What lies behind it
+/// had been reported as stored, and was once cut off.
+#[test]
+fn a_damaged_journal_costs_the_archive_nothing() {
+    for is_rotated in [false, true] {
+        let folder = TempDir::new().unwrap();
+        let data = DataFolder::open(folder.path()).unwrap();
+        let store = open(&data);
+        let (mut writer, _) = Writer::open(archive_settings(folder.path()), None).unwrap();
+        let mut batch = Batch::new();
+        batch.archive_position(&writer.append(&records(0), 0).unwrap());
+        store.commit(&batch).unwrap();
+        if is_rotated {
+            writer.complete().unwrap();
+        }
+        for number in 1..4 {
+            writer.append(&records(number), 0).unwrap();
+        }
+        writer.sync().unwrap();
+        drop((writer, store));
+        // The batches that spoke of the rest were on the disk, and are gone.
+        fs::write(folder.path().join("state/synced"), 4_u64.to_be_bytes()).unwrap();
+        let settings = archive_settings(folder.path());
+        let kept = Kept::open(Arc::new(data), "state", Some(settings)).unwrap();
+        assert_eq!(kept.notices.len(), 1, "{:?}", kept.notices);
+        assert!(kept.notices[0].contains("the last 3 entries are lost"));
+        let verified = Reader::new(folder.path().join("archive")).verify().unwrap();
+        assert_eq!((verified.pages, verified.problems), (4, Vec::new()));
+    }
+}
+
+/// A peer that relies on a word must not find it untrue after a power cut.
+#[test]
+fn nobody_is_told_before_the_disk_has_it() {
+    let folder = TempDir::new().unwrap();
+    let data = Arc::new(DataFolder::open(folder.path()).unwrap());
+    let (ledger, hands) = Ledger::keeping(Kept::open(data, "state", None).unwrap());
+    let (_running, stop) = bounded(0);
+    let mut keeper = keeper(&ledger, hands, stop);
     let (tell, told) = bounded(1);
     ledger.once_on_disk(move || tell.send(()).unwrap());
     assert!(keeper.write());
@@ -201,4 +260,42 @@ fn nobody_is_told_before_the_disk_has_it() {
     assert_eq!(told.len(), 1);
     keeper.sync();
     assert_eq!(told.len(), 1, "once is enough");
+}
+
+/// What the user replaced once came back at the next start, under its own rules.
+#[test]
+fn which_crawl_took_whose_place_outlives_a_restart() {
+    let folder = TempDir::new().unwrap();
+    let data = Arc::new(DataFolder::open(folder.path()).unwrap());
+    let kept = Kept::open(data.clone(), "state", None).unwrap();
+    let (ledger, hands) = Ledger::keeping(kept);
+    let (_running, stop) = bounded(0);
+    let mut keeper = keeper(&ledger, hands, stop);
+    let (crawls, form) = (Crawls::new(ledger.clone()), CanonicalForm::new(&[]));
+    let mut definition = CrawlDefinition::from_settings(&Settings::default().crawl);
+    let first = crawls.add(definition.clone(), &form).id;
+    definition.bounds.max_depth = 1;
+    let second = crawls.add(definition, &form).id;
+    assert!(keeper.write());
+    drop((keeper, crawls, ledger));
+    let left = Left::read(&open(&data)).unwrap();
+    assert_eq!(left.successions.in_force(), [second]);
+    assert_eq!(left.successions.in_force_for(first), second);
+}
+
+/// It has a crawl, and says nothing of the others.
+#[test]
+fn a_store_of_an_older_version_is_read() {
+    let folder = TempDir::new().unwrap();
+    let store = open(&DataFolder::open(folder.path()).unwrap());
+    let record = CrawlRecord {
+        definition: CrawlDefinition::from_settings(&Settings::default().crawl),
+        totals: PageTotals::default(),
+    };
+    let mut batch = Batch::new();
+    let bytes = postcard::to_stdvec(&record).unwrap();
+    batch.crawl(record.definition.id(), &bytes);
+    store.commit(&batch).unwrap();
+    let left = Left::read(&store).unwrap();
+    assert_eq!(left.successions, Successions::default());
 }

@@ -184,6 +184,11 @@ impl Limits {
         self.account.lock().quota.state(limit_bytes, now_ms)
     }
 
+    /// The account of the thirty days itself: it can be asked when nothing runs any more.
+    pub fn account(&self) -> Quota {
+        self.account.lock().quota.clone()
+    }
+
     /// Keeps the account of the thirty days in this file, and goes on with what an earlier
     /// run has left there.
     pub fn keep_quota(&self, path: &Path) -> io::Result<()> {

@@ -12,6 +12,8 @@ use crate::clock::Millis;
 pub const PERIOD_MS: Millis = 30 * 24 * 3_600_000;
 /// The pace of about the last hour tells when the limit will be reached.
 const PACE_MS: f64 = 3_600_000.0;
+/// The pace of a shorter time tells nothing: the first page may be a large one.
+const LEAST_PACE_MS: f64 = 60_000.0;
 /// Longer gaps than this were not spent running.
 const LONGEST_GAP_MS: Millis = 60_000;
 /// The first byte of a saved account.
@@ -53,6 +55,17 @@ impl QuotaState {
 impl Quota {
     /// Counts bytes that have been moved since the last count.
     pub fn count(&mut self, bytes: u64, now_ms: Millis) {
+        self.renew(now_ms);
+        self.used_bytes += bytes;
+        let passed_ms = now_ms.saturating_sub(self.counted_ms).min(LONGEST_GAP_MS) as f64;
+        self.counted_ms = self.counted_ms.max(now_ms);
+        let fading = (-passed_ms / PACE_MS).exp();
+        self.recent_bytes = self.recent_bytes * fading + bytes as f64;
+        self.recent_ms = self.recent_ms * fading + passed_ms;
+    }
+
+    /// Begins the first thirty days, or the next ones if the current ones are over.
+    fn renew(&mut self, now_ms: Millis) {
         if self.began_ms == 0 {
             self.began_ms = now_ms;
             self.counted_ms = now_ms;
@@ -62,35 +75,27 @@ impl Quota {
             self.began_ms += periods * PERIOD_MS;
             self.used_bytes = 0;
         }
-        self.used_bytes += bytes;
-        let passed_ms = now_ms.saturating_sub(self.counted_ms).min(LONGEST_GAP_MS) as f64;
-        self.counted_ms = self.counted_ms.max(now_ms);
-        let fading = (-passed_ms / PACE_MS).exp();
-        self.recent_bytes = self.recent_bytes * fading + bytes as f64;
-        self.recent_ms = self.recent_ms * fading + passed_ms;
     }
 
-    /// How the account stands against this limit; 0 for no limit.
+    /// How the account stands against this limit; 0 for no limit. It may be long since
+    /// anything was counted.
     pub fn state(&self, limit_bytes: u64, now_ms: Millis) -> QuotaState {
-        let began_ms = if self.began_ms == 0 {
-            now_ms
-        } else {
-            self.began_ms
-        };
-        let renews_ms = began_ms + PERIOD_MS;
-        let left = limit_bytes.saturating_sub(self.used_bytes);
+        let mut account = self.clone();
+        account.renew(now_ms);
+        let renews_ms = account.began_ms + PERIOD_MS;
+        let left = limit_bytes.saturating_sub(account.used_bytes);
         let reached_ms = match limit_bytes {
             0 => None,
             _ if left == 0 => Some(now_ms),
-            _ if self.recent_ms > 0.0 && self.recent_bytes > 0.0 => {
-                let needed_ms = left as f64 * self.recent_ms / self.recent_bytes;
+            _ if account.recent_ms >= LEAST_PACE_MS && account.recent_bytes > 0.0 => {
+                let needed_ms = left as f64 * account.recent_ms / account.recent_bytes;
                 // A float that is too large becomes the largest number there is.
                 Some(now_ms.saturating_add(needed_ms as Millis)).filter(|&at| at < renews_ms)
             }
             _ => None,
         };
         QuotaState {
-            used_bytes: self.used_bytes,
+            used_bytes: account.used_bytes,
             limit_bytes,
             renews_ms,
             reached_ms,
@@ -171,6 +176,22 @@ mod tests {
         let late = state(&quota, START_MS + 5 * PERIOD_MS + 1);
         assert_eq!(late.used_bytes, 7);
         assert_eq!(late.renews_ms, START_MS + 6 * PERIOD_MS);
+    }
+
+    /// While nothing ran, the window told of thirty days that were over.
+    #[test]
+    fn an_account_that_nobody_counts_in_renews_all_the_same() {
+        let mut quota = Quota::default();
+        quota.count(0, START_MS);
+        quota.count(GB / 2, START_MS + HOUR_MS);
+        let later_ms = START_MS + 20 * HOUR_MS;
+        assert!(quota.state(GB, later_ms).reached_ms.unwrap() > later_ms);
+        quota.count(GB / 2, later_ms);
+        assert!(quota.state(GB, later_ms).is_used_up());
+        let renewed = quota.state(GB, START_MS + PERIOD_MS);
+        assert!(!renewed.is_used_up());
+        assert_eq!(renewed.used_bytes, 0);
+        assert_eq!(renewed.renews_ms, START_MS + 2 * PERIOD_MS);
     }
 
     #[test]

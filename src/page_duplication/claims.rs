@@ -1,9 +1,10 @@
 //! The thread that asks other peers about content.
 //!
 //! It takes pages out of the processing queue, as many as are there, asks each owner
-//! once about all of its own, and waits for the answers. An owner that stays silent is
-//! not asked again for a while: its pages are unknown at once, so that one dead peer
-//! costs the crawl one deadline and not one for every page.
+//! once about all of its own, and waits for the answers, for all of them together. An
+//! owner that stays silent is not asked again for a while: its pages are unknown at once,
+//! so that dead peers, however many, cost the crawl one deadline and not one for every
+//! page.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -46,6 +47,8 @@ struct Asked {
     owner: PeerId,
     pages: Vec<Page>,
     reply: Option<Reply>,
+    /// Its time is up then, also if others are waited for before it.
+    until: Instant,
 }
 
 impl ClaimSender {
@@ -68,7 +71,7 @@ impl ClaimSender {
 
     /// Gathers pages, and asks their owners.
     fn ask_all(&self, first: Undecided, silent: &HashMap<PeerId, Instant>) -> Vec<Asked> {
-        let until = Instant::now() + GATHER;
+        let gathered = Instant::now() + GATHER;
         let mut batches: HashMap<PeerId, Vec<Page>> = HashMap::new();
         let mut next = Some(first);
         while let Some(Undecided { page, owner }) = next {
@@ -78,24 +81,26 @@ impl ClaimSender {
             next = if is_full {
                 None
             } else {
-                self.queue.recv_deadline(until).ok()
+                self.queue.recv_deadline(gathered).ok()
             };
         }
+        let until = Instant::now() + Duration::from_millis(self.settings.answer_ms);
         let batches = batches.into_iter();
         batches
             .map(|(owner, pages)| Asked {
                 owner,
                 reply: (!silent.contains_key(&owner))
-                    .then(|| self.ask(owner, &pages))
+                    .then(|| self.ask(owner, &pages, until))
                     .flatten(),
                 pages,
+                until,
             })
             .collect()
     }
 
-    fn ask(&self, owner: PeerId, pages: &[Page]) -> Option<Reply> {
+    fn ask(&self, owner: PeerId, pages: &[Page], until: Instant) -> Option<Reply> {
         let claims = Message::Claims(pages.iter().map(claim_of).collect());
-        let deadline = Duration::from_millis(self.settings.answer_ms);
+        let deadline = until.saturating_duration_since(Instant::now());
         let bytes = claims.encode().ok()?;
         let bytes = bytes.into();
         let asked = self
@@ -107,7 +112,6 @@ impl ClaimSender {
     /// Waits for an owner's answers, acts on them, and confirms what was new.
     fn finish(&self, asked: Asked, silent_until: &mut HashMap<PeerId, Instant>) {
         let was_asked = asked.reply.is_some();
-        let until = Instant::now() + Duration::from_millis(self.settings.answer_ms);
         let mut reply = asked.reply;
         let mut answers = None;
         while let Some(waiting) = reply.take() {
@@ -118,9 +122,9 @@ impl ClaimSender {
                     _ => None,
                 });
             // An owner that was too busy to take the question may have time soon.
-            let may_ask = answers.is_none() && Instant::now() + BUSY < until;
+            let may_ask = answers.is_none() && Instant::now() + BUSY < asked.until;
             if may_ask && self.stop.recv_timeout(BUSY) == Err(RecvTimeoutError::Timeout) {
-                reply = self.ask(asked.owner, &asked.pages);
+                reply = self.ask(asked.owner, &asked.pages, asked.until);
             }
         }
         if was_asked && answers.is_none() {
@@ -144,6 +148,103 @@ impl ClaimSender {
                 // Lost, it costs a duplicate later on: the claim becomes void.
                 let _lost = overlay.send(owner, Purpose::Content, bytes.into());
             });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::canonical::CanonicalForm;
+    use crate::clock::Clock;
+    use crate::content_processor::ContentProcessor;
+    use crate::content_range_validator::ContentRangeValidator;
+    use crate::counters::Counters;
+    use crate::crawl::CrawlId;
+    use crate::crawl_jobs::{Outstanding, Unfinished};
+    use crate::distribution::Key;
+    use crate::engine::View;
+    use crate::fingerprint::ContentFingerprint;
+    use crate::ledger::{Done, Ledger};
+    use crate::page::PageRoom;
+    use crate::pending_queue::pending_queue;
+    use crate::processing_queue::processing_queue;
+    use crate::record::UrlRecord;
+    use crossbeam_channel::never;
+    use peercrawl_overlay::Event;
+    use peercrawl_overlay::memory::MemoryNetwork;
+
+    fn page(number: u64, outstanding: &Arc<Outstanding>) -> Page {
+        let url = format!("http://a.example/{number}");
+        let done = Done {
+            site: Key(1),
+            number,
+        };
+        outstanding.add(1);
+        Page {
+            record: UrlRecord {
+                url: CanonicalForm::new(&[]).parse(&url).unwrap(),
+                crawl: CrawlId(1),
+                depth: 0,
+                redirects: 0,
+                from: None,
+            },
+            body: Vec::new(),
+            content_type: None,
+            has_links: false,
+            fingerprint: ContentFingerprint::of(&number.to_be_bytes()),
+            fetched_ms: 0,
+            capture: None,
+            unfinished: Unfinished::new(outstanding, &Ledger::nothing(), done),
+            room: PageRoom::new(1).take(0),
+        }
+    }
+
+    /// Silent owners were once waited for one after another: each was asked again when its
+    /// turn came, and had all of its time once more.
+    #[test]
+    fn silent_owners_are_waited_for_together_and_then_left_alone() {
+        let mut settings = config::Settings::default();
+        settings.content.answer_ms = 500;
+        // The first batch is full with the second page of the first owner.
+        settings.content.batch_claims = 2;
+        let network = MemoryNetwork::new();
+        let overlay: Arc<dyn Overlay> = Arc::new(network.join(PeerId::repeat(1)));
+        let silent: Vec<_> = (2..10).map(|n| network.join(PeerId::repeat(n))).collect();
+        let view = Arc::new(View::new(overlay.clone(), &settings.distribution));
+        let counters = Arc::new(Counters::default());
+        let (put, queue) = processing_queue(64);
+        let outstanding = Arc::default();
+        for (number, owner) in (0..).zip(silent.iter().chain(&silent)) {
+            let (page, owner) = (page(number, &outstanding), owner.me());
+            put.send(Undecided { page, owner }).unwrap();
+        }
+        drop(put);
+        let local = LocalPageDuplication {
+            me: overlay.me(),
+            range: ContentRangeValidator(view),
+            processor: ContentProcessor::new(60, Clock::start(), Ledger::nothing()),
+            processing: processing_queue(1).0,
+            pending: pending_queue(1).0,
+            ledger: Ledger::nothing(),
+            counters: counters.clone(),
+        };
+        let sender = ClaimSender {
+            queue,
+            overlay,
+            local: Arc::new(local),
+            settings: settings.content,
+            stop: never(),
+        };
+        sender.run();
+        assert_eq!(counters.content_unknown.get(), 16, "none is lost");
+        assert_eq!(outstanding.count(), 0);
+        for one in &silent {
+            let events = one.events();
+            let asked = events
+                .try_iter()
+                .filter(|event| matches!(event, Event::Request { .. }));
+            assert_eq!(asked.count(), 1, "{}", one.me());
         }
     }
 }

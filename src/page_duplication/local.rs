@@ -112,6 +112,9 @@ impl LocalPageDuplication {
                     payload_digest: payload_digest?,
                 })
             });
+            // A revisit of what was removed would leave the body nowhere.
+            let since_ms = self.ledger.archived_since_ms();
+            let original = original.filter(|original| original.at_ms >= since_ms);
             let records = capture.records(page.record.url.as_str(), original.as_ref());
             self.ledger.archive(records);
         }

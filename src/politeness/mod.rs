@@ -136,6 +136,11 @@ impl Pace {
         now_ms < self.next_fetch_ms
     }
 
+    /// Whether a host that was given up was so no earlier than this.
+    pub fn was_given_up_since(&self, since_ms: Millis) -> bool {
+        self.next_fetch_ms >= since_ms + MOST_REST_MS
+    }
+
     /// This peer broke the fetch off; the request had been sent all the same.
     pub fn after_cut(&mut self, now_ms: Millis, courtesy: Courtesy<'_>) {
         let delay_ms = courtesy.delay_ms(Duration::ZERO, None).max(self.delay_ms);

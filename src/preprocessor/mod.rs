@@ -2,11 +2,12 @@
 //! away.
 //!
 //! URLs come in by host, from the range validator. The domain classifier finds the
-//! host's site; the duplicate detector drops what the site has seen; the bounds on a
-//! site's pages and on the queries of a path cut traps that grow with what came
-//! before; the rate throttle and the overflow controller turn away what there is no
-//! room for. Only then is a URL marked as seen and queued: nothing that was admitted is
-//! ever evicted, and a URL that was turned away can come again.
+//! host's site; the duplicate detector drops what the site has seen, unless its crawl
+//! begins again with it; the bounds on a site's pages and on the queries of a path cut
+//! traps that grow with what came before; the rate throttle and the overflow controller
+//! turn away what there is no room for. Only then is a URL marked as seen and queued:
+//! nothing that was admitted is ever evicted, and a URL that was turned away can come
+//! again.
 //!
 //! - [`domain_classifier`]: which site a URL belongs to
 //! - [`duplicate_detector`]: whether the site has seen it
@@ -32,6 +33,7 @@ pub use moving::Frozen;
 pub use overflow_controller::{OverflowController, Pressure};
 
 use crate::blocklist::BlockList;
+use crate::clock::Millis;
 use crate::config;
 use crate::counters::Counters;
 use crate::crawl::{Crawl, Trap};
@@ -75,6 +77,8 @@ pub struct Preprocessor {
     ledger: Arc<Ledger>,
     /// Whether there is room in memory for what is on disk of sites.
     is_roomy: AtomicBool,
+    /// When this run began.
+    started_ms: Millis,
 }
 
 impl Preprocessor {
@@ -87,6 +91,7 @@ impl Preprocessor {
         blocklist: Arc<BlockList>,
     ) -> Self {
         Self {
+            started_ms: jobs.now_ms(),
             classifier: DomainClassifier::new(settings.queues.sites),
             overflow: OverflowController::new(settings.queues.clone(), counters.clone()),
             jobs,
@@ -118,13 +123,11 @@ impl Preprocessor {
             self.counters.blocked_list.add(count as u64);
             return;
         }
-        let (host, key) = (host.to_owned(), first.key);
+        let key = first.key;
         let mut candidates: Vec<Candidate> = candidates.collect();
         loop {
-            let Some(cell) = self.site(&host, key) else {
-                candidates.iter().for_each(|_| outcome(Admission::NoRoom));
-                self.counters.refused_overflow.add(candidates.len() as u64);
-                return;
+            let Some(cell) = self.site_for(crawl, &candidates) else {
+                return self.turn_away(crawl, key, &candidates, &mut outcome);
             };
             let (is_whole, thinned) = {
                 let state = cell.lock();
@@ -157,7 +160,8 @@ impl Preprocessor {
         url: Candidate,
         is_on_disk: bool,
     ) -> Admission {
-        if is_on_disk || duplicate_detector::is_seen(state, url.fingerprint) {
+        let is_seen = is_on_disk || duplicate_detector::is_seen(state, url.fingerprint);
+        if is_seen && !duplicate_detector::comes_again(crawl, state, &url) {
             self.counters.duplicate.add(1);
             return Admission::Duplicate;
         }
@@ -181,8 +185,9 @@ impl Preprocessor {
         }
         let site = &mut state.site;
         let bounds = &crawl.rules.bounds;
-        let path = duplicate_detector::path_of_query(&url.record.url);
-        if site.counters.admitted >= u64::from(bounds.max_pages_per_site) {
+        // What comes again was counted the first time.
+        let path = duplicate_detector::path_of_query(&url.record.url).filter(|_| !is_seen);
+        if !is_seen && site.counters.admitted >= u64::from(bounds.max_pages_per_site) {
             self.counters.trap(Trap::SitePages).add(1);
             return Admission::Refused;
         }
@@ -197,11 +202,14 @@ impl Preprocessor {
             state.dropped += 1;
             return Admission::NoRoom;
         }
-        site.seen.insert(url.fingerprint);
+        if !is_seen {
+            site.seen.insert(url.fingerprint);
+        }
         if let Some(path) = path {
             site.count_query(path);
         }
         crawl.keep(&self.ledger);
+        crawl.took_in(&url.record, url.fingerprint);
         self.jobs.push(state, url.record);
         Admission::Queued
     }
@@ -240,8 +248,7 @@ impl Preprocessor {
         all_gone
     }
 
-    /// The same for sites that are on disk alone, for which nothing is queued: what they
-    /// have seen is forgotten. Looks through the disk.
+    /// The same for sites that are on disk alone. Looks through the disk.
     pub fn forget_blocked_on_disk(&self) {
         let Some(store) = self.ledger.more().filter(|_| !self.blocklist.is_empty()) else {
             return;
@@ -259,7 +266,9 @@ impl Preprocessor {
         for host in blocked {
             // The list may have changed meanwhile.
             if self.blocklist.is_blocked(&host) && is_away(&host) {
-                self.ledger.site_left(&host, Key::of_host(&host));
+                let key = Key::of_host(&host);
+                self.counters.blocked_list.add(self.jobs.drop_away(key));
+                self.ledger.site_left(&host, key);
             }
         }
     }

@@ -33,12 +33,30 @@ impl Preprocessor {
     /// Takes a site out of this peer once no fetch is under way on it; `None` if it is
     /// not here. Its URLs stay outstanding until the record has arrived elsewhere.
     pub fn freeze(&self, host: &str) -> Option<Result<Frozen, SiteRecordError>> {
+        self.freeze_unless(host, || self.jobs.is_closed())
+    }
+
+    /// The same, but waits for nothing: a site on which a fetch is under way, or whose name
+    /// is being looked up, stays as it is, which is `None` as well.
+    pub fn freeze_at_once(&self, host: &str) -> Option<Result<Frozen, SiteRecordError>> {
+        self.freeze_unless(host, || true)
+    }
+
+    /// Freezes a site once nobody is at work on it, unless that wait is given up.
+    fn freeze_unless(
+        &self,
+        host: &str,
+        gives_up: impl Fn() -> bool,
+    ) -> Option<Result<Frozen, SiteRecordError>> {
         let key = Key::of_host(host);
         let cell = match self.classifier.find(host) {
             Some(cell) => cell,
             // It may have been put away.
             None => match self.ledger.more()?.site(host) {
-                Ok(Some(_)) => self.classifier.site(host, key, false)?,
+                Ok(Some(_)) => {
+                    let new = || self.new_cell(host, key);
+                    self.classifier.site(host, key, true, new)?
+                }
                 Ok(None) => return None,
                 Err(error) => return Some(Err(error.into())),
             },
@@ -48,8 +66,8 @@ impl Preprocessor {
             return None;
         }
         state.is_freezing = true;
-        if !cell.wait_for_lease_end(&mut state, || self.jobs.is_closed()) {
-            // The engine ends: it stays here, as it is.
+        if !cell.wait_for_lease_end(&mut state, gives_up) {
+            // It stays here, as it is.
             state.is_freezing = false;
             return None;
         }
@@ -147,7 +165,8 @@ impl Preprocessor {
         let cut = arrived.cut(room.unwrap_or(0));
         self.counters.refused_overflow.add(cut as u64);
         let most = self.settings.total_urls.saturating_sub(self.jobs.queued());
-        if arrived.queued() > most || self.pressure() == Pressure::Refusing {
+        let is_refusing = self.is_stalled() || self.pressure() == Pressure::Refusing;
+        if arrived.queued() > most || is_refusing {
             return Err(SiteRecordError::Busy(host.into()));
         }
         for crawl in crawls.values() {
@@ -175,6 +194,7 @@ impl Preprocessor {
         }
         self.ledger
             .seen_elsewhere(arrived.host(), key, &arrived.seen);
+        state.is_touched = true;
         let fingerprint = |record: &UrlRecord| url_fingerprint(record.url.as_str());
         let United { arrived, known } = state.site.unite(arrived, self.jobs.now_ms(), fingerprint);
         for job in &known {

@@ -2,16 +2,26 @@
 //! memory is short.
 //!
 //! A site is whole when memory holds all that it has seen. Otherwise memory holds the
-//! latest, and the disk is asked for the rest. No site is locked while the disk is read.
+//! latest, and the disk is asked for the rest. A site that is put away is on disk alone; if
+//! anything waits for it, it comes back when it is due and there is room, or before that
+//! with the next URL that is met. No site is locked while the disk is read.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
-use super::{Candidate, Preprocessor};
-use crate::crawl_jobs::{OnDisk, Phase, SiteCell, SiteHead, SiteState};
+use super::{Admission, Candidate, Preprocessor};
+use crate::crawl::Crawl;
+use crate::crawl_jobs::{AwayQueue, OnDisk, Phase, Site, SiteCell, SiteHead, SiteState};
 use crate::distribution::Key;
+use crate::ledger::queued_job;
 use crate::seen_urls::SeenUrls;
 use crate::store::StoreError;
+
+/// How long a new host waits for memory at most.
+const MOST_WAIT: Duration = Duration::from_secs(3);
+/// How soon whoever waits for that looks whether it is in vain.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// A part of the store cannot be read. Once is enough: it would be said for every URL.
 fn unreadable(host: &str, error: &StoreError) {
@@ -45,21 +55,109 @@ impl Preprocessor {
         self.is_roomy.store(is_roomy, Relaxed);
     }
 
+    /// From now on there is memory for so many sites.
+    pub fn set_room(&self, sites: usize) {
+        self.classifier.set_room(sites);
+    }
+
+    /// Whether there is no memory for a new host, until another site leaves.
+    pub fn is_full(&self) -> bool {
+        self.classifier.is_full()
+    }
+
+    /// Waits a while for memory if there is none for the host of these URLs. For those that
+    /// this peer has met itself, which nobody sends again: who reads pages can be held back.
+    pub fn wait_for_room(&self, crawl: &Crawl, urls: &[Candidate]) {
+        let Some(first) = urls.first().filter(|_| self.ledger.keeps()) else {
+            return;
+        };
+        let is_here = self.classifier.find(first.record.url.host()).is_some();
+        if is_here || self.are_all_known(crawl, first.key, urls) {
+            return;
+        }
+        let until = Instant::now() + MOST_WAIT;
+        let is_vain = || self.ledger.is_stalled() || self.jobs.is_closed();
+        while self.is_full() && !is_vain() && Instant::now() < until {
+            self.classifier.wait_for_room(LOOK);
+        }
+    }
+
+    /// Which of these URLs are duplicates, of a site that is not in memory.
+    fn are_known(&self, crawl: &Crawl, key: Key, urls: &[Candidate]) -> impl Iterator<Item = bool> {
+        let seen = self.seen_on_disk(key, urls).into_iter();
+        let seen = seen.chain(std::iter::repeat(false));
+        let comes_again = |url: &Candidate| crawl.wants_again(&url.record, url.fingerprint);
+        let known = urls.iter().zip(seen);
+        known.map(move |(url, is_seen)| is_seen && !comes_again(url))
+    }
+
+    fn are_all_known(&self, crawl: &Crawl, key: Key, urls: &[Candidate]) -> bool {
+        self.are_known(crawl, key, urls).all(|is_known| is_known)
+    }
+
+    /// The site that these URLs are for, unless there is no room for it; or no need, because
+    /// it is away and has seen all of them.
+    pub(super) fn site_for(&self, crawl: &Crawl, urls: &[Candidate]) -> Option<Arc<SiteCell>> {
+        let first = urls.first()?;
+        let is_away = self.ledger.more().is_some() && self.jobs.away(first.key).is_some();
+        if is_away && self.are_all_known(crawl, first.key, urls) {
+            return None;
+        }
+        self.site(first.record.url.host(), first.key)
+    }
+
+    /// Turns away URLs of a site that is not in memory.
+    pub(super) fn turn_away(
+        &self,
+        crawl: &Crawl,
+        key: Key,
+        urls: &[Candidate],
+        outcome: &mut impl FnMut(Admission),
+    ) {
+        for is_known in self.are_known(crawl, key, urls) {
+            let (counter, admission) = match is_known {
+                true => (&self.counters.duplicate, Admission::Duplicate),
+                false => (&self.counters.refused_overflow, Admission::NoRoom),
+            };
+            counter.add(1);
+            outcome(admission);
+        }
+    }
+
+    /// Whether nothing can be kept at present.
+    pub fn is_stalled(&self) -> bool {
+        self.ledger.is_stalled()
+    }
+
+    /// A site that is not in memory, with its queue if it is away.
+    pub(super) fn new_cell(&self, host: &str, key: Key) -> SiteCell {
+        let mut site = Site::new(host);
+        let was_away = self.jobs.come_back(key, &mut site);
+        let is_whole = !was_away && self.ledger.more().is_none();
+        SiteCell::new(key, site, is_whole)
+    }
+
     /// The site of a host, made if it is new; `None` if there are too many already. It is
     /// whole if there is room for that. What cannot be read of it counts as not seen: to
     /// fetch a page again is better than to lose it.
     pub(super) fn site(&self, host: &str, key: Key) -> Option<Arc<SiteCell>> {
-        let cell = self
-            .classifier
-            .site(host, key, self.ledger.more().is_none())?;
+        let new = || self.new_cell(host, key);
+        let cell = self.classifier.site(host, key, false, new)?;
         let known = match self.is_roomy.load(Relaxed) {
             true => self.make_whole(&cell),
             false => self.bring_head(&cell),
         };
-        if let Err(error) = known {
-            unreadable(host, &error);
-        }
+        self.was_read(&cell, known);
         Some(cell)
+    }
+
+    /// As much is known of a site as can be read: it goes on, if it has come back.
+    fn was_read(&self, cell: &Arc<SiteCell>, known: Result<(), StoreError>) {
+        if let Err(error) = known {
+            let mut state = cell.lock();
+            unreadable(state.site.host(), &error);
+            self.jobs.submit(cell, &mut state);
+        }
     }
 
     /// Brings the head of a site that this peer has not met since it was put away.
@@ -80,12 +178,7 @@ impl Preprocessor {
             return self.make_whole(cell);
         }
         let head = store.site(&host)?;
-        let mut state = cell.lock();
-        if !std::mem::replace(&mut state.has_head, true)
-            && let Some(head) = head
-        {
-            self.set_head(&mut state, &head);
-        }
+        self.take_head(cell, &mut cell.lock(), head);
         Ok(())
     }
 
@@ -107,13 +200,9 @@ impl Preprocessor {
         let elsewhere = store.seen_elsewhere(&host)?;
         let seen = store.seen_of(Key(cell.key))?;
         let mut state = cell.lock();
+        self.take_head(cell, &mut state, head);
         if state.is_whole || state.thinned != thinned {
             return Ok(());
-        }
-        if !std::mem::replace(&mut state.has_head, true)
-            && let Some(head) = head
-        {
-            self.set_head(&mut state, &head);
         }
         if let Some(bytes) = elsewhere {
             match SeenUrls::from_bytes(&bytes) {
@@ -141,53 +230,98 @@ impl Preprocessor {
         }
     }
 
+    /// The head of a site has been read, if there is one: it goes on, if it has come back.
+    fn take_head(&self, cell: &Arc<SiteCell>, state: &mut SiteState, head: Option<Vec<u8>>) {
+        if std::mem::replace(&mut state.has_head, true) {
+            return;
+        }
+        if let Some(head) = head {
+            self.set_head(state, &head);
+        }
+        self.jobs.submit(cell, state);
+    }
+
     fn set_head(&self, state: &mut SiteState, bytes: &[u8]) {
-        match postcard::from_bytes::<SiteHead>(bytes) {
-            Ok(head) => state.site.set_head(head, self.jobs.now_ms()),
+        let head = match postcard::from_bytes::<SiteHead>(bytes) {
+            Ok(head) => head,
             Err(error) => {
                 return tracing::error!("the record of {}: {error}", state.site.host());
             }
+        };
+        let now_ms = self.jobs.now_ms();
+        let is_given_up = head.pace.failures >= self.max_host_failures;
+        let is_still_given_up =
+            head.pace.was_given_up_since(self.started_ms) && head.pace.is_still_given_up(now_ms);
+        state.site.set_head(head, now_ms);
+        if !is_given_up {
+            return;
         }
-        if state.site.pace.failures >= self.max_host_failures {
-            // A start is a new beginning: the line may have been what failed.
+        if is_still_given_up && state.phase == Phase::Idle && state.site.queued() == 0 {
+            state.phase = Phase::GivenUp;
+        } else {
+            // Its time is over. And a start is a new beginning: the line may have been what
+            // failed.
             let pace = &mut state.site.pace;
             pace.failures = self.max_host_failures.saturating_sub(1);
-            pace.next_fetch_ms = self.jobs.now_ms() + pace.delay_ms;
+            pace.next_fetch_ms = now_ms + pace.delay_ms;
         }
     }
 
-    /// A site goes on where an earlier run has left it.
+    /// A site goes on where an earlier run has left it: now, or once there is room.
     pub fn resume(&self, host: &str, key: Key, on_disk: OnDisk, next_number: u64) {
-        let Some(cell) = self.classifier.site(host, key, false) else {
-            tracing::error!("no room for {host}: it waits until there is");
-            return;
+        let queue = AwayQueue {
+            on_disk,
+            next_number,
         };
-        let head = self.ledger.store().map(|store| store.site(host));
-        let head = head.transpose().unwrap_or_else(|error| {
-            unreadable(host, &error);
-            None
-        });
-        let mut state = cell.lock();
-        state.has_head = true;
-        if let Some(head) = head.flatten() {
-            self.set_head(&mut state, &head);
+        self.jobs.continue_queue(key, queue);
+        let new = || self.new_cell(host, key);
+        if let Some(cell) = self.classifier.site(host, key, false, new) {
+            self.was_read(&cell, self.bring_head(&cell));
+        } else if let Some(Ok(None)) = self.ledger.store().map(|store| store.site(host)) {
+            // By its record it is found if it is to move before it comes back.
+            self.ledger.site(host, &SiteHead::default());
         }
-        self.jobs.continue_queue(&mut state, on_disk, next_number);
-        self.jobs.submit(&cell, &mut state);
     }
 
-    /// Takes a site out of memory that nothing waits for: what is known of it is on
-    /// disk. False if it is not idle, or if its record cannot be kept.
+    /// Takes a site out of memory: what is known of it is on disk. If anything waits for it,
+    /// it is away until it is brought back. False if it cannot leave now. Whoever calls this
+    /// has the crawl-job queues [let go](crate::crawl_jobs::CrawlJobs::let_go) of it.
     pub fn put_away(&self, cell: &Arc<SiteCell>) -> bool {
         let mut state = cell.lock();
-        if state.phase != Phase::Idle || state.site.queued() > 0 || state.is_freezing {
+        if !state.can_leave() {
             return false;
         }
         self.ledger.site(state.site.host(), &state.site.head());
-        state.phase = Phase::Moved;
         self.ledger.set_more();
+        self.jobs.send_away(&mut state);
+        cell.leave(&mut state);
+        // Last of all: from now on it can come back.
         self.classifier.forget(state.site.host());
         true
+    }
+
+    /// Brings a site back that is away; `None` if it is not, or cannot be read. Reads from
+    /// the disk.
+    pub fn bring_back(&self, key: Key) -> Option<Arc<SiteCell>> {
+        let (store, queue) = (self.ledger.store()?, self.jobs.away(key)?);
+        let first = match store.queue_segment(key, queue.on_disk.from, 1) {
+            Ok(first) => first,
+            Err(error) => {
+                unreadable("a site", &error);
+                return None;
+            }
+        };
+        let Some(job) = first.first().and_then(|(_, bytes)| queued_job(bytes)) else {
+            let lost = self.jobs.drop_away(key);
+            tracing::error!("{lost} URLs of a site are not on disk");
+            self.counters.given_up.add(lost);
+            return None;
+        };
+        let host = job.record.url.host();
+        let new = || self.new_cell(host, key);
+        let cell = self.classifier.site(host, key, true, new)?;
+        self.was_read(&cell, self.bring_head(&cell));
+        Some(cell)
     }
 
     /// Every host of which something is known on disk alone, or may be.

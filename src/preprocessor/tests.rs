@@ -53,14 +53,19 @@ fn door_with(change: impl FnOnce(&mut config::Settings), ledger: Arc<Ledger>) ->
 
 impl Door {
     fn knock(&self, url: &str) -> Admission {
+        self.knock_at(url, 1)
+    }
+
+    /// The same, so many links from a seed.
+    fn knock_at(&self, url: &str, depth: u16) -> Admission {
         let url = CanonicalForm::new(&[]).parse(url).unwrap();
         let candidate = Candidate {
             key: Key::of_host(url.host()),
             fingerprint: url_fingerprint(url.as_str()),
             record: UrlRecord {
                 url,
-                crawl: self.crawl.definition.id(),
-                depth: 1,
+                crawl: self.crawl.id,
+                depth,
                 redirects: 0,
                 from: None,
             },
@@ -69,6 +74,12 @@ impl Door {
         self.preprocessor
             .admit(&self.crawl, [candidate], |a| admission = Some(a));
         admission.unwrap()
+    }
+
+    /// Nothing waits for a host any more.
+    fn drain(&self, host: &str) {
+        let cell = self.preprocessor.classifier.find(host).unwrap();
+        self.jobs.drain(&mut cell.lock());
     }
 }
 
@@ -160,6 +171,35 @@ fn a_site_that_arrives_passes_the_same_bounds() {
     assert_eq!(door.jobs.queued(), 7);
 }
 
+/// Widening a scope once started nothing, because the seeds were seen.
+#[test]
+fn a_crawl_under_other_rules_begins_again_once() {
+    const SEED: &str = "http://a.example/?seed";
+    const LINK: &str = "http://a.example/link";
+    let mut door = door(|settings| settings.crawl.max_pages_per_site = 2);
+    let (crawls, form) = (Crawls::default(), CanonicalForm::new(&[]));
+    let mut definition = door.crawl.definition.clone();
+    definition.seeds = vec![SEED.into()];
+    door.crawl = crawls.add(definition.clone(), &form);
+    assert_eq!(door.knock_at(SEED, 0), Admission::Queued);
+    assert_eq!(door.knock(LINK), Admission::Queued);
+    definition.scope = config::Scope::Host;
+    door.crawl = crawls.add(definition.clone(), &form);
+    assert_eq!(door.knock_at(SEED, 0), Admission::Duplicate, "it waits");
+    door.drain("a.example");
+    assert_eq!(door.knock(LINK), Admission::Duplicate);
+    assert_eq!(door.knock(SEED), Admission::Duplicate, "a link to it");
+    let again = door.knock_at(SEED, 0);
+    assert_eq!(again, Admission::Queued, "it was counted the first time");
+    door.drain("a.example");
+    assert_eq!(door.knock_at(SEED, 0), Admission::Duplicate, "once");
+    // With one more seed and the same rules, it begins with that one alone.
+    definition.seeds.push(LINK.into());
+    door.crawl = crawls.add(definition, &form);
+    assert_eq!(door.knock_at(SEED, 0), Admission::Duplicate);
+    assert_eq!(door.knock_at(LINK, 0), Admission::Queued);
+}
+
 #[test]
 fn what_is_turned_away_for_lack_of_room_can_come_again() {
     let door = door(|settings| {
@@ -175,8 +215,7 @@ fn what_is_turned_away_for_lack_of_room_can_come_again() {
         "too many sites"
     );
     assert_eq!(door.counters.refused_overflow.get(), 2);
-    let cell = door.preprocessor.classifier.find("a.example").unwrap();
-    door.jobs.drain(&mut cell.lock());
+    door.drain("a.example");
     assert_eq!(door.knock("http://a.example/2"), Admission::Queued);
     assert_eq!(door.knock("http://a.example/1"), Admission::Duplicate);
 }
@@ -224,6 +263,7 @@ fn what_memory_has_forgotten_the_disk_knows() {
     door.jobs.drain(&mut state);
     state.phase = Phase::Idle;
     state.site.pace.failures = 2;
+    state.is_touched = false;
     drop(state);
     let last = url_fingerprint(&url(202));
     while !store.is_seen(Key::of_host("a.example"), last).unwrap() {

@@ -22,7 +22,7 @@ pub use names::{FixedNames, NameService, SystemNames};
 use crate::clock::{Clock, Millis};
 use crate::config::Settings;
 use crate::counters::ErrorKind;
-use crate::crawl_jobs::{Addresses, CrawlJobs, SiteCell};
+use crate::crawl_jobs::{Addresses, CrawlJobs, Phase, SiteCell};
 use crate::guard;
 use crate::politeness::{Courtesy, Outage};
 use crate::shield::shielded;
@@ -65,6 +65,13 @@ impl ResolveQueue {
             }
             self.changed.wait(&mut state);
         }
+    }
+
+    /// Lets go of sites that are not to be looked up any more.
+    pub fn retain(&self, stays: impl Fn(&Arc<SiteCell>) -> bool) {
+        let mut state = self.state.lock();
+        state.sites.retain(stays);
+        state.sites.shrink_to_fit();
     }
 
     /// A site that was taken has been dealt with.
@@ -121,6 +128,10 @@ impl Resolver {
         let answer = shielded(|| host.clone(), || names::addresses_of(&*self.names, &host));
         let now_ms = self.clock.now_ms();
         let mut state = cell.lock();
+        if state.phase != Phase::Resolving {
+            // It was put away meanwhile, and is looked up again when it comes back.
+            return;
+        }
         match answer {
             Some(Ok(found)) => {
                 let addresses = judge(found, self.settings.network.allow_private, now_ms);

@@ -20,6 +20,11 @@ impl RuleSet {
         self.0.is_empty()
     }
 
+    /// The bytes of all of them.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Takes rules that are already written as the lines described above.
     pub(super) fn from_lines(lines: String) -> Self {
         Self(lines.into_boxed_str())

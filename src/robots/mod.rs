@@ -91,6 +91,13 @@ impl Robots {
             .map(|ms| Duration::from_millis(ms.min(CRAWL_DELAY_LIMIT_MS).into()))
     }
 
+    /// The memory that they hold besides themselves.
+    pub fn memory_bytes(&self) -> usize {
+        let sitemaps = self.sitemaps.iter();
+        let sitemaps = sitemaps.map(|address| size_of::<Box<str>>() + address.len());
+        self.rules.len() + sitemaps.sum::<usize>()
+    }
+
     /// The addresses of sitemaps as the file spells them, for all crawlers.
     pub fn sitemaps(&self) -> &[Box<str>] {
         &self.sitemaps

@@ -2,7 +2,7 @@
 
 use fjall::{Keyspace, OwnedWriteBatch};
 
-use super::tables::{ARCHIVE, COUNTERS, OVER, Tables, pair};
+use super::tables::{ARCHIVE, COUNTERS, OVER, SUCCESSIONS, Tables, pair};
 use crate::archive::Position;
 use crate::crawl::CrawlId;
 use crate::distribution::Key;
@@ -110,6 +110,11 @@ impl Batch {
     /// What the crawls have come to that it takes part in no more.
     pub fn over(&mut self, totals: &[u8]) {
         self.put(Table::Totals, OVER, totals);
+    }
+
+    /// Which crawls of the user's took whose place.
+    pub fn successions(&mut self, successions: &[u8]) {
+        self.put(Table::Totals, SUCCESSIONS, successions);
     }
 
     /// Where and when a content was seen.

@@ -37,11 +37,18 @@ pub enum StoreError {
     Database(PathBuf, fjall::Error),
 }
 
+/// What the system says of a sector that cannot be read.
+const BAD_SECTOR: i32 = if cfg!(windows) { 23 } else { 5 };
+
 impl StoreError {
     pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
         |error| match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Self::DiskFull(path.to_owned())
+            }
+            // It does not become better by itself: every start would end there.
+            _ if error.raw_os_error() == Some(BAD_SECTOR) => {
+                Self::Damaged(path.to_owned(), error.to_string())
             }
             _ => Self::Io(path.to_owned(), error),
         }

@@ -14,6 +14,9 @@ type Migration = fn(&Path) -> Result<(), StoreError>;
 
 const MIGRATIONS: &[Migration] = &[];
 
+/// The ending of a state that is being removed: half of one must not be taken for a state.
+const ERASED: &str = ".erased";
+
 /// Something that could not be used, and has another name now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{was} could not be used and is kept as {now}: {why}", was = was.display(), now = now.display())]
@@ -65,6 +68,7 @@ impl DataFolder {
         fs::create_dir_all(&path).map_err(StoreError::io(&path))?;
         let lock = lock(&path)?;
         bring_up_to_date(&path, migrations)?;
+        remove_erased(&path)?;
         Ok(Self { path, _lock: lock })
     }
 
@@ -82,7 +86,9 @@ impl DataFolder {
     /// is done.
     pub fn erase(&self, name: &str) -> Result<(), StoreError> {
         let path = self.path.join(name);
-        fs::remove_dir_all(&path).map_err(StoreError::io(&path))
+        let erased = self.path.join(format!("{name}{ERASED}"));
+        fs::rename(&path, &erased).map_err(StoreError::io(&path))?;
+        fs::remove_dir_all(&erased).map_err(StoreError::io(&erased))
     }
 
     /// The secret key of this peer, which only its owner can read. `fresh` gives one if
@@ -174,6 +180,20 @@ fn bring_up_to_date(folder: &Path, migrations: &[Migration]) -> Result<(), Store
     Ok(())
 }
 
+/// Removes what is left of states that were being removed when the program ended. It harms
+/// nobody if it stays.
+fn remove_erased(folder: &Path) -> Result<(), StoreError> {
+    for item in fs::read_dir(folder).map_err(StoreError::io(folder))? {
+        let path = item.map_err(StoreError::io(folder))?.path();
+        if path.to_str().is_some_and(|path| path.ends_with(ERASED))
+            && let Err(error) = fs::remove_dir_all(&path)
+        {
+            tracing::warn!("cannot remove {}: {error}", path.display());
+        }
+    }
+    Ok(())
+}
+
 /// Writes a small file so that it is there as a whole or not at all, for its owner only.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     whole_file::write(path, bytes).map_err(StoreError::io(path))
@@ -239,6 +259,24 @@ mod tests {
         );
         fs::write(folder.path().join("format"), "what").unwrap();
         assert!(matches!(open(STEPS), Err(StoreError::Damaged(..))));
+    }
+
+    /// A state that was half removed once came back as a whole one.
+    #[test]
+    fn a_state_is_removed_as_a_whole_whenever_the_program_ends() {
+        let folder = TempDir::new().unwrap();
+        let state = folder.path().join("crawl-1");
+        let erased = folder.path().join("crawl-1.erased");
+        let data = DataFolder::open(folder.path()).unwrap();
+        fs::create_dir_all(state.join("keyspaces")).unwrap();
+        data.erase("crawl-1").unwrap();
+        assert!(!state.exists() && !erased.exists());
+        drop(data);
+        fs::create_dir_all(erased.join("keyspaces")).unwrap();
+        let data = DataFolder::open(folder.path()).unwrap();
+        assert!(!erased.exists());
+        fs::create_dir(&state).unwrap();
+        data.erase("crawl-1").unwrap();
     }
 
     #[test]

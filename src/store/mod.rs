@@ -30,10 +30,9 @@ mod tests;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use fjall::{Database, PersistMode};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 
 pub use batch::Batch;
 pub use error::StoreError;
@@ -45,7 +44,8 @@ use tables::Tables;
 pub struct Store {
     path: PathBuf,
     /// `None` after an error that the database does not recover from by itself, a full
-    /// disk above all: the next commit opens it again.
+    /// disk above all: the next commit opens it again. Only whoever replaces it keeps others
+    /// out: they go on reading while a batch is written or brought to the disk.
     open: RwLock<Option<Opened>>,
     lost: u64,
 }
@@ -54,10 +54,10 @@ struct Opened {
     path: PathBuf,
     database: Database,
     tables: Tables,
-    /// The number of the last batch.
-    committed: AtomicU64,
+    /// The number of the last batch; batches are written one at a time.
+    committed: Mutex<u64>,
     /// Holds the number of the last batch that is on the disk.
-    synced: File,
+    synced: Mutex<File>,
     /// How many batches it should have, and has not.
     lost: u64,
 }
@@ -108,18 +108,17 @@ impl Store {
     /// After an error it can be committed again; with a full disk that works as soon as
     /// there is room.
     pub fn commit(&self, batch: &Batch) -> Result<(), StoreError> {
-        let mut guard = self.open.write();
-        if let Some(open) = &*guard {
-            let result = open.commit(batch);
-            if result.is_ok() {
-                return result;
-            }
-            // The database takes nothing more in after a failed write, in the
-            // background or here. Its journal is sound: it is opened again, which tells
-            // a full disk from anything else. A batch may so be written twice, which
-            // changes nothing.
-            *guard = None;
+        if let Some(open) = &*self.open.read() {
+            let Err(error) = open.commit(batch) else {
+                return Ok(());
+            };
+            tracing::warn!("the state is opened again: {error}");
         }
+        // The database takes nothing more in after a failed write, in the background or
+        // here. Its journal is sound: it is opened again, which tells a full disk from
+        // anything else. A batch may so be written twice, which changes nothing.
+        let mut guard = self.open.write();
+        *guard = None;
         let open = Opened::open(&self.path)?;
         open.commit(batch)?;
         *guard = Some(open);
@@ -128,16 +127,15 @@ impl Store {
 
     /// Brings everything committed so far to the disk.
     pub fn sync(&self) -> Result<(), StoreError> {
-        let mut guard = self.open.write();
-        let Some(open) = &*guard else {
-            return Ok(());
+        let synced = match &*self.open.read() {
+            Some(open) => open.sync(),
+            // An earlier try has failed: nobody may take this one for a success.
+            None => Err(StoreError::of(&self.path)(fjall::Error::Poisoned)),
         };
-        let result = open.database.persist(PersistMode::SyncAll);
-        if let Err(error) = result {
-            *guard = None;
-            return Err(StoreError::of(&self.path)(error));
+        if synced.is_err() {
+            *self.open.write() = None;
         }
-        open.note_synced().map_err(StoreError::io(&self.path))
+        synced
     }
 
     /// The disk that it takes.
@@ -171,27 +169,34 @@ impl Opened {
             database,
             tables,
             committed: committed.into(),
-            synced,
+            synced: synced.into(),
             lost: number(&promised).saturating_sub(committed),
         })
     }
 
     fn commit(&self, batch: &Batch) -> Result<(), StoreError> {
-        let number = self.committed.load(Relaxed) + 1;
+        let mut committed = self.committed.lock();
+        let number = *committed + 1;
         let mut writes = self.database.batch().durability(Some(PersistMode::Buffer));
         guarded(&self.path, || batch.write_to(&self.tables, &mut writes))?;
         writes.insert(&self.tables.totals, tables::BATCH, number.to_be_bytes());
         writes.commit().map_err(StoreError::of(&self.path))?;
-        self.committed.store(number, Relaxed);
+        *committed = number;
         Ok(())
     }
 
-    /// Notes that the disk has all batches. The note itself may come later: then it claims
-    /// too little, which is harmless.
-    fn note_synced(&self) -> io::Result<()> {
-        let mut file = &self.synced;
-        file.rewind()?;
-        file.write_all(&self.committed.load(Relaxed).to_be_bytes())
+    /// Brings all batches to the disk, and notes that. The note itself may come later: then
+    /// it claims too little, which is harmless.
+    fn sync(&self) -> Result<(), StoreError> {
+        let mut note = self.synced.lock();
+        // Asked before: what is committed meanwhile may not be on the disk.
+        let number = *self.committed.lock();
+        let persisted = self.database.persist(PersistMode::SyncAll);
+        persisted.map_err(StoreError::of(&self.path))?;
+        let noted = note
+            .rewind()
+            .and_then(|()| note.write_all(&number.to_be_bytes()));
+        noted.map_err(StoreError::io(&self.path))
     }
 }
 

@@ -3,7 +3,7 @@
 use fjall::{Guard, Keyspace};
 
 use super::error::guarded;
-use super::tables::{ARCHIVE, COUNTERS, OVER, Tables, pair, parts};
+use super::tables::{ARCHIVE, COUNTERS, OVER, SUCCESSIONS, Tables, pair, parts};
 use super::{Store, StoreError};
 use crate::archive::Position;
 use crate::distribution::Key;
@@ -157,6 +157,11 @@ impl Store {
     /// What crawls have come to that are over.
     pub fn over(&self) -> Result<Option<Vec<u8>>, StoreError> {
         self.get(|tables| &tables.totals, OVER)
+    }
+
+    /// Which crawls of the user's took whose place; none in a store of an older version.
+    pub fn successions(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        self.get(|tables| &tables.totals, SUCCESSIONS)
     }
 
     /// Where the archive ended with the last batch.

@@ -10,7 +10,7 @@
 //! | `outbox` | sequence (8) | URL record |
 //! | `crawl` | crawl id (8) | definition and totals |
 //! | `recent` | sequence (8) | URLs that are done, and where their pages are |
-//! | `totals` | a word | counters, the archive's position, what crawls have come to that are over, or the number of the last batch |
+//! | `totals` | a word | counters, the archive's position, what crawls have come to that are over, which of the user's took whose place, or the number of the last batch |
 //!
 //! Numbers are big-endian, so that their order is the order of the keys.
 
@@ -21,8 +21,10 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions};
 pub(super) const CACHE_BYTES: u64 = 8 << 20;
 /// The journal is read at start, so it is kept as short as the database allows.
 pub(super) const JOURNAL_BYTES: u64 = 64 << 20;
-/// Each table collects so much in memory before it writes a file.
-const WAITING_BYTES: u64 = 4 << 20;
+/// Each table collects so much in memory before it writes a file. Four such wait to be
+/// written in each of five busy tables before writers wait: what a crawl takes at its
+/// beginning, when every link is new.
+const WAITING_BYTES: u64 = 1 << 20;
 
 pub(super) struct Tables {
     pub url: Keyspace,
@@ -40,6 +42,7 @@ pub(super) struct Tables {
 pub(super) const COUNTERS: &[u8] = b"counters";
 pub(super) const ARCHIVE: &[u8] = b"archive";
 pub(super) const OVER: &[u8] = b"over";
+pub(super) const SUCCESSIONS: &[u8] = b"successions";
 pub(super) const BATCH: &[u8] = b"batch";
 
 impl Tables {

@@ -293,8 +293,38 @@ fn damage_in_the_journal_is_never_silent() {
     assert!(is_lost, "or it tests nothing");
 }
 
+/// Once every look-up waited while a batch was brought to the disk.
 #[test]
-fn a_full_disk_is_told_from_other_errors() {
+fn who_reads_keeps_nobody_from_writing() {
+    let folder = TempDir::new().unwrap();
+    let (_data, store) = open(folder.path());
+    let (tell, told) = crossbeam_channel::bounded(1);
+    let reading = store.open.read();
+    std::thread::scope(|scope| {
+        let (store, tell) = (&store, tell);
+        scope.spawn(move || {
+            store.commit(&filled()).unwrap();
+            store.sync().unwrap();
+            tell.send(()).unwrap();
+        });
+        let told = told.recv_timeout(std::time::Duration::from_secs(60));
+        drop(reading);
+        told.unwrap();
+    });
+}
+
+#[test]
+fn a_store_that_has_failed_says_so_until_something_is_committed() {
+    let folder = TempDir::new().unwrap();
+    let (_data, store) = open(folder.path());
+    *store.open.write() = None;
+    assert!(store.sync().is_err(), "nothing has reached the disk");
+    store.commit(&filled()).unwrap();
+    store.sync().unwrap();
+}
+
+#[test]
+fn a_full_disk_and_a_bad_sector_are_told_from_other_errors() {
     use std::io::{Error, ErrorKind};
     let path = Path::new("x");
     for kind in [ErrorKind::StorageFull, ErrorKind::QuotaExceeded] {
@@ -306,6 +336,9 @@ fn a_full_disk_is_told_from_other_errors() {
             StoreError::DiskFull(_)
         ));
     }
+    let bad_sector = Error::from_raw_os_error(if cfg!(windows) { 23 } else { 5 });
+    let damage = StoreError::of(path)(fjall::Error::Io(bad_sector));
+    assert!(matches!(damage, StoreError::Damaged(..)), "{damage}");
     let other = StoreError::of(path)(fjall::Error::Io(Error::from(ErrorKind::PermissionDenied)));
     assert!(
         matches!(other, StoreError::Io(..)),

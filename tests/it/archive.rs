@@ -5,7 +5,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
-use std::path::PathBuf;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use peercrawl::archive::{
@@ -64,7 +65,7 @@ fn answers() -> Vec<(String, Vec<u8>, Option<Truncated>)> {
     }
     let start = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nthe first half";
     answers.push((
-        "http://cut.example/".into(),
+        "http://www2.cut.example/folder/".into(),
         start.to_vec(),
         Some(Truncated::Disconnect),
     ));
@@ -143,6 +144,42 @@ fn an_archive_gives_back_what_servers_sent() {
     }
 }
 
+/// Crawls a site, with these settings besides, and gives the report.
+fn crawl(seed: &str, data: &Path, settings: &[&str]) -> serde_json::Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_peercrawl"))
+        .args(["crawl", seed, "--allow-private", "--json", "--data"])
+        .arg(data)
+        .args(settings.iter().flat_map(|setting| ["--set", *setting]))
+        .env("HOME", data)
+        .output()
+        .unwrap();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn the_links_of_a_page_are_kept_with_it_only_if_that_is_wanted() {
+    let mut web = HostileWeb::default();
+    let site = web.pages(|path, stream| page(stream, format!("{path} <a href=/next>")));
+    for (settings, expected) in [(&[][..], 2), (&["archive.links=false"][..], 0)] {
+        let data = tempfile::TempDir::new().unwrap();
+        let report = crawl(&site.url("/"), data.path(), settings);
+        assert_eq!(report["pages"], 2, "{report}");
+        let mut text = Vec::new();
+        for file in fs::read_dir(data.path().join("archive")).unwrap() {
+            let path = file.unwrap().path();
+            if path.extension().is_some_and(|ending| ending == "gz") {
+                let records = fs::File::open(path).unwrap();
+                let mut records = flate2::read::MultiGzDecoder::new(records);
+                records.read_to_end(&mut text).unwrap();
+            }
+        }
+        let text = String::from_utf8_lossy(&text);
+        let count = |kind: &str| text.matches(&format!("WARC-Type: {kind}\r\n")).count();
+        assert_eq!(count("metadata"), expected);
+        assert_eq!(count("request"), count("response"));
+    }
+}
+
 /// A page that asks not to be kept is read, and its links are followed, but it is not
 /// archived; nor does a mirror of it point to a record that is not there.
 #[test]
@@ -163,19 +200,7 @@ fn what_asks_not_to_be_archived_is_not() {
         _ => page(stream, path),
     });
     let data = tempfile::TempDir::new().unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_peercrawl"))
-        .args([
-            "crawl",
-            &site.url("/"),
-            "--allow-private",
-            "--json",
-            "--data",
-        ])
-        .arg(data.path())
-        .env("HOME", data.path())
-        .output()
-        .unwrap();
-    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report = crawl(&site.url("/"), data.path(), &[]);
     let counts = (&report["pages"], &report["content"]["unarchived"]);
     assert_eq!(counts, (&6.into(), &2.into()), "{report}");
     let reader = Reader::new(data.path().join("archive"));

@@ -139,12 +139,18 @@ fn a_demo_is_closed_in_and_leaves_nothing_behind() {
     assert_eq!((model.demo, model.totals), (None, Totals::default()));
     assert!(model.graphs.seconds.iter().all(|at| at.pages_per_s == 0.0));
     assert!(model.crawl.blocked_sites.is_empty() && model.crawl.seeds.is_empty());
+    let limits = (
+        model.settings.download_kib_per_s,
+        model.settings.upload_kib_per_s,
+    );
+    assert_eq!(limits, (0, 64), "what was chosen, and what was proposed");
     assert_eq!(site.requests(), 0);
     let config = app.config();
     let folder = app.quit();
     let written = read_config(&config);
     assert!(written.crawl.seeds.is_empty() && written.overlay.bootstrap.is_empty());
     assert!(written.crawl.blocked_sites.is_empty() && !written.desktop.first_run_done);
+    assert_eq!(written.limits.upload_kib, 64);
     let mut app = App::open_in(folder, |_| {});
     let model = app.wait("a model", |model| model.first_run.is_some());
     assert_eq!(model.totals, Totals::default());

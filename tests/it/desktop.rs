@@ -14,7 +14,7 @@ use peercrawl::archive::Reader;
 use peercrawl::conditions::Sources;
 use peercrawl::config::{Layers, Settings};
 use peercrawl::data_directory::DataDirectory;
-use peercrawl::desktop::{Desktop, EventLog, Link, Opening, knock};
+use peercrawl::desktop::{Desktop, EventLog, Link, Opening, knock, open_or_knock};
 use peercrawl_ui::command::{Begin, Screen, ViewRequest};
 use peercrawl_ui::model::{
     Field, Outcome, PauseReason, RunState, Setting, ThemeChoice, WaitReason,
@@ -22,7 +22,7 @@ use peercrawl_ui::model::{
 use peercrawl_ui::{Backend, Command, Model};
 use tempfile::TempDir;
 
-use crate::crew::{settings, wait_until};
+use crate::crew::{DEADLINE, settings, wait_until};
 
 /// An app on a folder of its own.
 pub struct App {
@@ -79,6 +79,16 @@ impl App {
             is_so(&link.latest())
         });
         self.link.latest()
+    }
+
+    /// Follows a join file for the crawl of one site.
+    fn join(&mut self, network: &str, site: &Site) {
+        let file = self.folder.path().join(format!("{network}.peercrawl"));
+        let (overlay, url) = (format!("[overlay]\nnetwork = '{network}'\n"), &site.url);
+        let crawl = format!("[crawl]\nseeds = ['{url}']\nmax_depth = 10000\n");
+        std::fs::write(&file, overlay + &crawl).unwrap();
+        self.send(Command::ReadJoinFile(file));
+        self.send(Command::AcceptJoin);
     }
 
     pub fn config(&self) -> PathBuf {
@@ -445,6 +455,81 @@ fn a_join_file_is_shown_before_it_is_followed() {
     let passed_on = std::fs::read_to_string(&made).unwrap();
     assert!(passed_on.contains("network = \"friends\""), "{passed_on}");
     assert!(passed_on.contains("/ip4/127.0.0.1/tcp/"), "{passed_on}");
+}
+
+/// A crawl of this site, which does not end before the test does.
+fn long_crawl(site: &Site) -> impl FnOnce(&mut Opening) {
+    let seeds = vec![site.url.clone()];
+    move |opening| {
+        opening.settings.crawl.seeds = seeds;
+        opening.settings.crawl.max_depth = 10_000;
+        opening.settings.politeness.private_delay_ms = 20;
+        opening.settings.desktop.first_run_done = true;
+    }
+}
+
+#[test]
+fn another_network_leaves_the_crawl_of_the_last_one_until_that_is_joined_again() {
+    let (ours, theirs) = (Site::start(), Site::start());
+    let mut app = App::open(long_crawl(&ours));
+    app.send(Command::Start);
+    wait_until("our site", || ours.requests() > 5);
+    app.join("theirs", &theirs);
+    wait_until("their site", || theirs.requests() > 0);
+    let requests = ours.requests();
+    wait_until("more of it", || theirs.requests() > 20);
+    assert_eq!(ours.requests(), requests, "our network was left");
+    app.join(&Settings::default().overlay.network, &ours);
+    app.show(Screen::Activity);
+    let is_ours = |row: &peercrawl_ui::model::ResultRow| row.url.starts_with(&ours.url);
+    let model = app.wait("it goes on", |model| model.results.rows.iter().any(is_ours));
+    let is_first = |row: &peercrawl_ui::model::ResultRow| row.url == ours.url;
+    let rows = &model.results.rows;
+    assert!(!rows.iter().any(is_first), "where it was: {rows:?}");
+    app.quit();
+}
+
+#[test]
+fn a_join_file_is_followed_also_by_an_engine_that_is_just_starting() {
+    let (ours, theirs) = (Site::start(), Site::start());
+    let mut app = App::open(long_crawl(&ours));
+    app.send(Command::Start);
+    app.join("theirs", &theirs);
+    wait_until("their site", || theirs.requests() > 3);
+    app.quit();
+}
+
+#[test]
+fn a_start_while_the_first_one_ends_is_not_answered_but_takes_over() {
+    let mut app = App::open(|_| {});
+    let data = app.folder.path().join("data");
+    knock(&data, None).unwrap();
+    // The window is closed, and the desk ends what there is to end.
+    app.send(Command::Quit);
+    wait_until("nobody answers", || knock(&data, None).is_err());
+    let opened = open_or_knock(&data, [7; 32], None, DEADLINE).unwrap();
+    assert!(opened.is_some());
+    app.quit();
+}
+
+#[test]
+fn results_that_pour_in_do_not_have_the_window_drawn_at_each_look() {
+    let site = Site::start();
+    let mut app = App::open(long_crawl(&site));
+    app.show(Screen::Activity);
+    app.send(Command::Start);
+    let model = app.wait("results", |model| model.results.total > 20);
+    let (results, later) = (model.results.total, model.now_ms + 6_000);
+    let drawn = RefCell::new(BTreeSet::new());
+    let model = app.wait("some seconds", |model| {
+        drawn.borrow_mut().insert(model.now_ms);
+        model.now_ms > later
+    });
+    assert!(model.results.total > results + 30, "they pour in");
+    let drawn = drawn.into_inner().len();
+    // There are 24 looks.
+    assert!(drawn <= 18, "drawn {drawn} times in six seconds");
+    app.quit();
 }
 
 #[test]

@@ -448,6 +448,71 @@ fn private_addresses_that_a_peer_sends_are_never_connected_to() {
     assert!(router.accept().is_err(), "nobody has connected");
 }
 
+/// A broadcast that aims at volunteers' own networks once travelled on through all of them.
+#[test]
+fn private_addresses_in_a_broadcast_travel_no_further() {
+    let aims = [
+        "http://127.0.0.1/",
+        "http://[::1]/",
+        "http://[::ffff:10.0.0.1]/",
+        "http://192.168.1.1:8080/admin",
+        "http://localhost/",
+        "http://some.localhost/",
+    ];
+    for allow_private in [false, true] {
+        let web = web(WebSpec::new(1, 10, 78));
+        let network = MemoryNetwork::new();
+        let mut settings = settings();
+        settings.network.allow_private = allow_private;
+        let (peer, verdicts) = noted_engine(&settings, &network, &web);
+        peer.set_paused(true);
+        let stranger = Stranger::join(&network, 9);
+        let judged = |sent: &[String]| {
+            let before = verdicts.lock().unwrap().len();
+            let message = urls(definition(0), sent, false);
+            stranger.broadcasts(message.encode().unwrap());
+            wait_until("the verdict", || verdicts.lock().unwrap().len() > before);
+            verdicts.lock().unwrap()[before]
+        };
+        let good = |number: usize| format!("http://8.8.8.8/{number}");
+        assert_eq!(judged(&[good(0)]), Verdict::Accept);
+        for (number, aim) in (1..).zip(aims) {
+            let verdict = match allow_private {
+                true => Verdict::Accept,
+                false => Verdict::Ignore,
+            };
+            assert_eq!(judged(&[aim.into(), good(number)]), verdict, "{aim}");
+        }
+        let blocked = peer.report().urls.blocked_address as usize;
+        match allow_private {
+            true => assert_eq!(blocked, 0),
+            false => {
+                assert_eq!(blocked, aims.len());
+                let queued = peer.queued() as usize;
+                assert_eq!(queued, aims.len() + 1, "the good ones are taken");
+            }
+        }
+    }
+}
+
+/// Pages have links to private addresses: nobody else is bothered with them.
+#[test]
+fn private_addresses_are_not_handed_on() {
+    let web = web(WebSpec::new(1, 10, 79));
+    let network = MemoryNetwork::new();
+    let mut settings = settings();
+    settings.network.allow_private = false;
+    let peer = engine(&settings, &network, 1, &web);
+    let owner = Stranger::join(&network, 2);
+    owner.offers(16);
+    wait_until("the owner is known", || peer.owners() == 2);
+    let mut crawl = settings.crawl.clone();
+    crawl.seeds = (0..64).map(|n| format!("http://10.0.0.{n}/")).collect();
+    peer.begin(CrawlDefinition::from_settings(&crawl)).unwrap();
+    assert_eq!(peer.outstanding(), 0, "none waits for its owner");
+    assert_eq!(peer.report().urls.blocked_address, 64);
+}
+
 /// Packed in pieces: what it unpacks to is never in memory here.
 fn packed<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut packed = DeflateEncoder::new(vec![1], Compression::best());
