@@ -18,6 +18,7 @@ use super::{Engine, Offer, Snapshot, StartError, Surroundings, View, members};
 use crate::blocklist::BlockList;
 use crate::canonical::CanonicalForm;
 use crate::clock::Clock;
+use crate::config::Settings;
 use crate::content_processor::ContentProcessor;
 use crate::content_range_validator::ContentRangeValidator;
 use crate::counters::Counters;
@@ -45,6 +46,9 @@ use crate::url_range_validator::UrlRangeValidator;
 
 /// Threads that take in what other peers send.
 const INTAKES: usize = 2;
+/// A downloader takes about two megabytes with its buffers and what the allocator keeps for
+/// it; all of them may take a quarter of the budget.
+const BUDGET_OF_DOWNLOADER: u64 = 8 << 20;
 
 /// Builds the blocks, from the back of the pipeline to its front, and starts them.
 pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
@@ -170,7 +174,7 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
     let room = PageRoom::new(settings.queues.pages_bytes);
     let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::default()));
 
-    let lane = Lane::new(settings.threads.downloaders);
+    let lane = Lane::new(downloaders(&settings));
     let content_types = Arc::new(ContentTypes::new(&settings.network.content_types));
     let reputation = ReputationGuard::new(settings.reputation.clone(), clock);
     let reputation = Arc::new(reputation);
@@ -220,7 +224,7 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
         }
         None => Receipts::default(),
     };
-    for number in 0..settings.threads.downloaders {
+    for number in 0..downloaders(&settings) {
         let downloader = Downloader {
             jobs: jobs.clone(),
             duplication: local.clone(),
@@ -392,6 +396,12 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
 }
 
 /// Bytes that no other run of any peer has.
+/// As many downloaders as the settings want and the budget has room for.
+fn downloaders(settings: &Settings) -> usize {
+    let most = (settings.memory.limit_bytes / BUDGET_OF_DOWNLOADER).max(1);
+    settings.threads.downloaders.min(most as usize)
+}
+
 fn unique_prefix(me: [u8; 32], started_ms: u64) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new_derive_key("peercrawl exchanges of one run 1");
     hasher.update(&me).update(&started_ms.to_be_bytes());
