@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use peercrawl::demo::web::WebSpec;
+use peercrawl::demo::web::{Naming, WebSpec};
 use peercrawl::engine::tables::{SiteColumn, SiteQuery};
 use peercrawl::engine::{Ending, Engine};
 use peercrawl_overlay::memory::MemoryNetwork;
@@ -20,6 +20,8 @@ fn spec() -> WebSpec {
     WebSpec {
         page_bytes: 1_024,
         oddities: false,
+        // One listener for all of them.
+        naming: Naming::Names,
         ..WebSpec::new(HOSTS, PAGES, 31)
     }
 }
