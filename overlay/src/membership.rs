@@ -271,6 +271,13 @@ impl Membership {
         Some(suspicion)
     }
 
+    /// What was to be said of a member was not said after all.
+    pub fn was_not_accused(&mut self, peer: PeerId) {
+        if let Some(entry) = self.entries.get_mut(&peer) {
+            entry.accused_ms = None;
+        }
+    }
+
     /// Somebody is no member any more, whatever its lease says; tells whether it was one.
     pub fn expel(&mut self, peer: PeerId, now: Now) -> bool {
         let entry = self.entries.get_mut(&peer).filter(|entry| entry.is_live());

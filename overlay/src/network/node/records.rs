@@ -218,8 +218,14 @@ impl Node {
             return;
         }
         let now = self.now();
-        if let Some(suspicion) = self.membership.unreachable(peer, now) {
-            self.say_suspicion(suspicion);
+        let Some(suspicion) = self.membership.unreachable(peer, now) else {
+            return;
+        };
+        // This peer keeps the pace that others hold it to. What is too much now is said when
+        // the next call fails.
+        match self.membership.suspect(self.me, suspicion, now) {
+            true => self.spread_suspicion(suspicion),
+            false => self.membership.was_not_accused(peer),
         }
     }
 
