@@ -238,7 +238,7 @@ settings! {
 
     /// How many threads share the work.
     threads: Threads {
-        /// Fetches under way at once; no more than one for each 8 MiB of memory.limit_bytes.
+        /// Fetches under way at once; fewer if memory.limit_bytes is below 256 MiB.
         downloaders: usize = 32, Between(1, 4_096);
         /// Pages read for links at once; 0 for one to each processor.
         extractors: usize = 0, Between(0, 256);

@@ -46,9 +46,11 @@ use crate::url_range_validator::UrlRangeValidator;
 
 /// Threads that take in what other peers send.
 const INTAKES: usize = 2;
-/// A downloader takes about two megabytes with its buffers and what the allocator keeps for
-/// it; all of them may take a quarter of the budget.
-const BUDGET_OF_DOWNLOADER: u64 = 8 << 20;
+/// What a peer takes of its budget before the first downloader, and how much of the rest there
+/// has to be for each: it takes about two megabytes with its buffers and what the allocator
+/// keeps for it, and what it brings has to go somewhere.
+const BUDGET_OF_ALL_ELSE: u64 = 64 << 20;
+const BUDGET_OF_DOWNLOADER: u64 = 6 << 20;
 
 /// Builds the blocks, from the back of the pipeline to its front, and starts them.
 pub fn start(surroundings: Surroundings) -> Result<Engine, StartError> {
@@ -398,7 +400,11 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
 /// Bytes that no other run of any peer has.
 /// As many downloaders as the settings want and the budget has room for.
 fn downloaders(settings: &Settings) -> usize {
-    let most = (settings.memory.limit_bytes / BUDGET_OF_DOWNLOADER).max(1);
+    let rest = settings
+        .memory
+        .limit_bytes
+        .saturating_sub(BUDGET_OF_ALL_ELSE);
+    let most = (rest / BUDGET_OF_DOWNLOADER).max(4);
     settings.threads.downloaders.min(most as usize)
 }
 
