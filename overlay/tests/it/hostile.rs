@@ -357,7 +357,7 @@ fn a_reader_that_never_reads() {
     let connections = || victim.statistics().direct_connections;
     eventually("both are connected", || connections() >= 2);
     // From here on nobody drives the runtime, so nobody reads.
-    let message: Arc<[u8]> = vec![1; 32 << 10].into();
+    let message: Arc<[u8]> = vec![1; 256 << 10].into();
     let mut taken = 0u64;
     while victim.send(id, Purpose::Urls, message.clone()).is_ok() {
         taken += 1;

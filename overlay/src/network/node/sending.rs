@@ -28,10 +28,11 @@ const MOST_IN_LINE: usize = 512;
 const MOST_BYTES: usize = 64 << 20;
 /// Those of them that are carried for others.
 const MOST_CARRIED_BYTES: usize = MOST_BYTES / 2;
-/// Those of them that go over one link.
-const MOST_LANE_BYTES: usize = 8 << 20;
+/// Those of them that go over one link: as many of a quarter of a megabyte as may be under way
+/// to one peer fit, so that its sender hears that it is busy before anything is dropped.
+const MOST_LANE_BYTES: usize = 20 << 20;
 /// So many of them are much: one more of the largest packets would find no room.
-const MUCH_LANE_BYTES: usize = 6 << 20;
+const MUCH_LANE_BYTES: usize = 18 << 20;
 /// What a packet takes beside its envelope.
 const PACKET_BYTES: usize = 1 << 10;
 
@@ -231,9 +232,9 @@ mod tests {
     #[test]
     fn one_slow_link_leaves_room_for_all_others() {
         let (mut sums, mut slow) = (Sums::default(), 0);
-        assert_eq!(sums.fill(&mut slow, true), 7);
+        assert_eq!(sums.fill(&mut slow, true), 19);
         assert_eq!(sums.fill(&mut slow, false), 0);
-        assert_eq!(sums.fill(&mut 0, true), 7);
+        assert_eq!(sums.fill(&mut 0, true), 12);
     }
 
     #[test]
@@ -243,10 +244,10 @@ mod tests {
         assert_eq!(carried, 31);
         let own: usize = (0..40).map(|_| sums.fill(&mut 0, false)).sum();
         assert_eq!(own, 32);
-        for _ in 0..7 {
+        for _ in 0..19 {
             sums.with(&mut lanes[0]).remove(Weight::new(1 << 20, true));
         }
         assert_eq!(lanes[0], 0);
-        assert_eq!(sums.fill(&mut lanes[0], true), 7);
+        assert_eq!(sums.fill(&mut lanes[0], true), 19);
     }
 }
