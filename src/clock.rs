@@ -4,7 +4,8 @@
 //! epoch that all share; the schedule needs time that does not jump when somebody sets
 //! the clock by a little. This one reads the wall clock once and counts on from there. A
 //! computer that sleeps does not count: whoever keeps house looks at the wall clock now and
-//! then, and what is missing is added.
+//! then, and what is missing is added. A clock that is set back is not followed: what is
+//! about the hour of the day asks [`wall_ms`].
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -63,7 +64,8 @@ impl Clock {
     }
 }
 
-fn wall_ms() -> Millis {
+/// What the computer's own clock shows now. It may be set, forward and back.
+pub fn wall_ms() -> Millis {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
     since_epoch.unwrap_or_default().as_millis() as Millis
 }

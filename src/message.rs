@@ -27,8 +27,11 @@ const DEFLATE_FROM_BYTES: usize = 512;
 const PLAIN: u8 = 0;
 /// First byte of a message that is packed by deflate.
 const DEFLATED: u8 = 1;
-/// The most entries that one of its lists may have.
+/// The most entries that its lists may have.
 const MOST_ENTRIES: usize = 10_000;
+/// The most seeds that a crawl may have which travels with it. They are counted apart: they
+/// come with however many URLs.
+const MOST_SEEDS: usize = 10_000;
 
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,10 +111,21 @@ pub enum MessageError {
     Encoding(#[from] postcard::Error),
 }
 
+/// Whether other peers can be told of a crawl, with room for its URLs beside it.
+pub fn can_travel(crawl: &CrawlDefinition) -> bool {
+    let is_short = |bytes: Vec<u8>| bytes.len() <= MOST_BYTES / 2;
+    crawl.seeds.len() <= MOST_SEEDS && postcard::to_stdvec(crawl).is_ok_and(is_short)
+}
+
 impl Message {
-    /// The message as bytes: how it is packed, then its fields in postcard's encoding.
+    /// The message as bytes: how it is packed, then its fields in postcard's encoding. One
+    /// that others would refuse is an error here: who sends it would be blamed.
     pub fn encode(&self) -> Result<Vec<u8>, MessageError> {
+        self.check_entries()?;
         let mut fields = postcard::to_stdvec(self)?;
+        if fields.len() > MOST_BYTES {
+            return Err(MessageError::TooLarge(fields.len()));
+        }
         if fields.len() < DEFLATE_FROM_BYTES {
             fields.insert(0, PLAIN);
             return Ok(fields);
@@ -132,9 +146,19 @@ impl Message {
             Some((&other, _)) => return Err(MessageError::Packing(other)),
             None => return Err(postcard::Error::DeserializeUnexpectedEnd.into()),
         };
-        match message.entries() {
+        message.check_entries()?;
+        message.with_bounded_urls()
+    }
+
+    fn check_entries(&self) -> Result<(), MessageError> {
+        let seeds = match self {
+            Self::Urls { crawl, .. } | Self::Crawl(crawl) => crawl.seeds.len(),
+            _ => 0,
+        };
+        match self.entries() {
             entries if entries > MOST_ENTRIES => Err(MessageError::TooMany(entries)),
-            _ => message.with_bounded_urls(),
+            _ if seeds > MOST_SEEDS => Err(MessageError::TooMany(seeds)),
+            _ => Ok(()),
         }
     }
 
@@ -159,7 +183,7 @@ impl Message {
 
     fn entries(&self) -> usize {
         match self {
-            Self::Urls { urls, crawl, .. } => urls.len() + crawl.seeds.len(),
+            Self::Urls { urls, .. } => urls.len(),
             Self::Receipt {
                 stored,
                 busy,
@@ -169,8 +193,7 @@ impl Message {
             Self::Claims(claims) => claims.len(),
             Self::Answers(answers) => answers.len(),
             Self::Confirmed(fingerprints) => fingerprints.len(),
-            Self::Crawl(definition) => 1 + definition.seeds.len(),
-            Self::Site(_) | Self::Welcome(_) | Self::Taken(_) | Self::Unfit => 1,
+            Self::Crawl(_) | Self::Site(_) | Self::Welcome(_) | Self::Taken(_) | Self::Unfit => 1,
         }
     }
 }
@@ -206,7 +229,9 @@ mod tests {
     #[test]
     fn too_much_is_refused() {
         let many = Message::Confirmed(vec![ContentFingerprint::of(b"x"); MOST_ENTRIES + 1]);
-        let bytes = many.encode().unwrap();
+        assert!(matches!(many.encode(), Err(MessageError::TooMany(_))));
+        let mut bytes = postcard::to_stdvec(&many).unwrap();
+        bytes.insert(0, PLAIN);
         assert!(matches!(
             Message::decode(&bytes),
             Err(MessageError::TooMany(_))
@@ -224,6 +249,32 @@ mod tests {
             Message::decode(&bomb),
             Err(MessageError::TooLarge(_))
         ));
+    }
+
+    /// With 9,501 seeds, each full batch of URLs once made its sender an offender.
+    #[test]
+    fn the_seeds_of_a_crawl_leave_room_for_its_urls() {
+        let message = |seeds: usize| {
+            let settings = crate::config::Crawl {
+                seeds: vec!["http://a.example/".into(); seeds],
+                ..Default::default()
+            };
+            let url = SentUrl {
+                number: 0,
+                url: "http://a.example/".into(),
+                depth: 0,
+                redirects: 0,
+            };
+            Message::Urls {
+                crawl: CrawlDefinition::from_settings(&settings),
+                urls: vec![url; 500],
+                is_direct: false,
+            }
+        };
+        let most = message(MOST_SEEDS);
+        assert_eq!(Message::decode(&most.encode().unwrap()).unwrap(), most);
+        let more = message(MOST_SEEDS + 1).encode();
+        assert!(matches!(more, Err(MessageError::TooMany(_))));
     }
 
     /// Claims with a URL of a megabyte each once took all memory.

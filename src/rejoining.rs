@@ -27,6 +27,8 @@ pub struct Rejoining {
     earlier: Mutex<Statistics>,
     /// Where else to look for the network, beside where `join` looks.
     sought: Mutex<Vec<String>>,
+    /// What the user has said since `join` was made, if anything.
+    may_be_supernode: Mutex<Option<bool>>,
 }
 
 impl Rejoining {
@@ -40,6 +42,7 @@ impl Rejoining {
             current,
             earlier: Mutex::default(),
             sought: Mutex::default(),
+            may_be_supernode: Mutex::default(),
         })
     }
 }
@@ -99,6 +102,12 @@ impl Overlay for Rejoining {
         self.current.load().serve_others(does);
     }
 
+    fn allow_supernode(&self, allowed: bool) {
+        let mut wish = self.may_be_supernode.lock();
+        *wish = Some(allowed);
+        self.current.load().allow_supernode(allowed);
+    }
+
     fn contacts(&self) -> Vec<Contact> {
         self.current.load().contacts()
     }
@@ -111,10 +120,16 @@ impl Overlay for Rejoining {
         match (self.join)() {
             Ok(overlay) => {
                 overlay.seek_at(&self.sought.lock());
+                // Held, so that no wish gets lost while it is exchanged.
+                let wish = self.may_be_supernode.lock();
+                if let Some(allowed) = *wish {
+                    overlay.allow_supernode(allowed);
+                }
                 let mut earlier = self.earlier.lock();
                 let before = self.current.swap(Arc::new(overlay));
                 *earlier = before.statistics().after(*earlier);
                 drop(earlier);
+                drop(wish);
                 true
             }
             Err(why) => {
@@ -151,9 +166,36 @@ impl Overlay for Rejoining {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
+    use peercrawl_overlay::Role;
     use peercrawl_overlay::memory::MemoryNetwork;
+    use peercrawl_overlay::network::{self, Kind, Options};
 
     use super::*;
+
+    /// The settings that `join` holds may be older than the user's wish.
+    #[test]
+    fn what_the_user_allowed_is_allowed_after_it_came_back() {
+        let join = || {
+            let options = Options {
+                listen: vec!["/ip4/127.0.0.1/tcp/0".into()],
+                allow_supernode: false,
+                ..Options::new([7; 32], "test")
+            };
+            Ok(network::start(Kind::Supernode, options)? as Arc<dyn Overlay>)
+        };
+        let overlay = Rejoining::start(join).unwrap();
+        assert_eq!(overlay.members()[0].role, Role::Leaf);
+        overlay.allow_supernode(true);
+        overlay.leave();
+        assert!(overlay.rejoin());
+        let until = Instant::now() + Duration::from_secs(20);
+        while overlay.members()[0].role != Role::Supernode {
+            assert!(Instant::now() < until, "it is still forbidden");
+            std::thread::yield_now();
+        }
+    }
 
     #[test]
     fn what_was_counted_before_it_left_still_counts() {

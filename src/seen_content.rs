@@ -2,8 +2,9 @@
 //!
 //! For each fingerprint of our own range: where and when its content was first seen.
 //! An entry begins as a claim, which whoever made it must confirm once it has kept the
-//! page; a claim that is not confirmed in time is void, so a peer that crashed between
-//! the two hides nothing. Checking and inserting are one step under one lock.
+//! page; a claim that is not confirmed in time is void, and until then duplicates are kept
+//! whole, so a peer that crashed between the two hides nothing. Checking and inserting are
+//! one step under one lock.
 //!
 //! Confirmed entries go to the ledger. Memory holds the youngest of them: when a shard is
 //! full, its entries become the old ones, and the old ones before them are on disk alone.
@@ -55,7 +56,7 @@ pub enum Answer {
         url: Box<str>,
         /// When it was seen.
         at_ms: Millis,
-        /// The digest of the body as it was sent, if it is known.
+        /// The digest of the body as it was sent, if it is known and somebody has kept it.
         payload_digest: Option<Digest>,
     },
     /// It is not for me to say: ask its owner.
@@ -218,10 +219,13 @@ impl SeenContent {
                     *seen = mine();
                     return Answer::New;
                 }
+                // Its claimant may yet crash: until it has kept the page, whoever asks
+                // keeps the page too, which a digest would make it leave out.
+                let is_confirmed = seen.void_ms.is_none();
                 Answer::DuplicateOf {
                     url: seen.url.clone(),
                     at_ms: seen.at_ms,
-                    payload_digest: seen.payload_digest,
+                    payload_digest: seen.payload_digest.filter(|_| is_confirmed),
                 }
             }
         }
@@ -319,6 +323,27 @@ mod tests {
             payload_digest,
         };
         assert_eq!(seen.claim(&claim("b"), OTHER, 0), last);
+    }
+
+    /// A copy was once archived as a mere reference to a page that its claimant, which
+    /// crashed, had never kept: the body was nowhere.
+    #[test]
+    fn a_duplicate_of_what_nobody_has_kept_yet_is_kept_whole() {
+        let seen = SeenContent::new(100, Ledger::nothing());
+        let payload_digest = Some(Digest::of(b"body"));
+        let first = Claim {
+            payload_digest,
+            ..claim("a")
+        };
+        assert_eq!(seen.claim(&first, OTHER, 0), Answer::New);
+        let duplicate = |payload_digest| Answer::DuplicateOf {
+            url: "a".into(),
+            at_ms: 7,
+            payload_digest,
+        };
+        assert_eq!(seen.claim(&claim("b"), ME, 0), duplicate(None));
+        seen.confirm(first.fingerprint, OTHER);
+        assert_eq!(seen.claim(&claim("b"), ME, 0), duplicate(payload_digest));
     }
 
     fn numbered(number: u64, url_bytes: usize) -> Claim {

@@ -61,12 +61,7 @@ impl UrlRangeValidator {
         while let Some(key) = wanted.peek().map(|candidate| candidate.key) {
             let kin = std::iter::from_fn(|| wanted.next_if(|candidate| candidate.key == key));
             match ownership.owner(key) {
-                Owner::Me if self.preprocessor.is_full() => {
-                    let kin: Vec<_> = kin.collect();
-                    self.preprocessor.wait_for_room(crawl, &kin);
-                    self.preprocessor.admit(crawl, kin, |_| {});
-                }
-                Owner::Me => self.preprocessor.admit(crawl, kin, |_| {}),
+                Owner::Me => self.preprocessor.admit_own(crawl, kin),
                 Owner::Peer(owner) => self.hand_on(kin, Some(owner)),
                 Owner::Nobody => self.hand_on(kin, None),
             }

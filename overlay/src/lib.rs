@@ -82,6 +82,16 @@ pub struct Member {
     pub role: Role,
     /// What it says about itself to the layers above; opaque here.
     pub facts: Arc<[u8]>,
+    /// Through whom it can be reached: a leaf's supernodes, the best first. Others can
+    /// mostly be reached without anybody.
+    pub via: Arc<[PeerId]>,
+}
+
+impl Member {
+    /// Whether both are the same to the layers above, whichever way leads there.
+    fn is_like(&self, other: &Self) -> bool {
+        (self.id, self.role, &self.facts) == (other.id, other.role, &other.facts)
+    }
 }
 
 /// What a message is about. The overlay reads no messages; it counts them by this.
@@ -286,6 +296,10 @@ pub trait Overlay: Send + Sync {
     /// Whether this peer does for others what they need not have from it: a peer that is
     /// paused becomes no supernode and no relay. It does until told otherwise.
     fn serve_others(&self, _does: bool) {}
+
+    /// Whether the user lets this peer be a supernode, from now on. One that is steps back
+    /// as soon as there is another. Where all are equals this means nothing.
+    fn allow_supernode(&self, _allowed: bool) {}
 
     /// The peers that this one has been connected with, ordered by id.
     fn contacts(&self) -> Vec<Contact> {

@@ -3,7 +3,8 @@
 //! A lease is renewed from time to time. A peer that misses renewals, or whose
 //! connection broke, is *suspect*: still a member, until it either refutes the
 //! suspicion by a newer lease or is *dead*. The dead and those who said farewell are
-//! remembered for a while, so that an old lease of theirs does not bring them back.
+//! remembered for a while, so that an old lease of theirs does not bring them back, unless
+//! one of the dead brings it itself.
 //! Leases are ordered by the author's own run and sequence number and their age is
 //! measured from their arrival, so clocks that differ do no harm here.
 //!
@@ -35,10 +36,11 @@ const LEASES: Allowance = Allowance {
     at_once: 20,
     each_minute: 120,
 };
-/// Suspicions of one author. Many members may vanish with one line.
+/// Suspicions of one author. Many members may vanish with one line, and all whom a neighbour
+/// names may be made up: one peer alone finds that out.
 const SUSPICIONS: Allowance = Allowance {
-    at_once: 256,
-    each_minute: 240,
+    at_once: 640,
+    each_minute: 300,
 };
 /// Authors that a neighbour is the first to name. Whoever joins hears of all at once.
 const NEW_AUTHORS: Allowance = Allowance {
@@ -73,14 +75,22 @@ impl Default for Timing {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     Alive,
-    Suspect { since_ms: u64 },
-    Gone { since_ms: u64 },
+    Suspect {
+        since_ms: u64,
+    },
+    Gone {
+        since_ms: u64,
+        /// It was not heard of any more. Nobody has said farewell, or put it out.
+        is_missed: bool,
+    },
 }
 
 struct Entry {
     lease: Lease,
     /// What the lease says for the layers above, once for all lists of members.
     facts: Arc<[u8]>,
+    /// The same of the way to its author.
+    via: Arc<[PeerId]>,
     version: Version,
     /// The signed lease, to pass on.
     bytes: Arc<[u8]>,
@@ -97,6 +107,13 @@ struct Entry {
 impl Entry {
     fn is_live(&self) -> bool {
         !matches!(self.state, State::Gone { .. })
+    }
+
+    fn is_missed(&self) -> bool {
+        match self.state {
+            State::Gone { is_missed, .. } => is_missed,
+            State::Alive | State::Suspect { .. } => false,
+        }
     }
 }
 
@@ -167,6 +184,8 @@ impl Membership {
         } = arrival;
         let is_known = self.entries.contains_key(&author);
         let is_heard = match self.entries.get_mut(&author) {
+            // Who was taken for dead and comes itself lives, even if it has not heard of that.
+            Some(old) if old.version == version && author == from => old.is_missed(),
             Some(old) if old.version >= version => false,
             Some(old) => may_follow(old, &lease, now_ms),
             None => self.may_enter(author, from, &lease, now_ms),
@@ -183,7 +202,10 @@ impl Membership {
             None => News::Joined,
         };
         let state = match lease.is_farewell {
-            true => State::Gone { since_ms: now_ms },
+            true => State::Gone {
+                since_ms: now_ms,
+                is_missed: false,
+            },
             false => State::Alive,
         };
         if !is_known {
@@ -194,9 +216,14 @@ impl Membership {
             Some(old) if *old.facts == *lease.facts => old.facts.clone(),
             _ => lease.facts.as_slice().into(),
         };
+        let via = match before {
+            Some(old) if *old.via == *lease.via => old.via.clone(),
+            _ => lease.via.as_slice().into(),
+        };
         let entry = Entry {
             lease,
             facts,
+            via,
             version,
             bytes,
             heard_ms: now_ms,
@@ -228,7 +255,7 @@ impl Membership {
             return;
         }
         let gone = self.entries.iter().filter_map(|(&id, entry)| {
-            let State::Gone { since_ms } = entry.state else {
+            let State::Gone { since_ms, .. } = entry.state else {
                 return None;
             };
             Some((since_ms, id))
@@ -286,6 +313,7 @@ impl Membership {
         };
         entry.state = State::Gone {
             since_ms: now.since_start_ms,
+            is_missed: false,
         };
         true
     }
@@ -305,7 +333,10 @@ impl Membership {
                     });
                 }
                 State::Suspect { since_ms } if now_ms >= since_ms + self.timing.refute_ms => {
-                    entry.state = State::Gone { since_ms: now_ms };
+                    entry.state = State::Gone {
+                        since_ms: now_ms,
+                        is_missed: true,
+                    };
                     has_died = true;
                 }
                 _ => {}
@@ -313,7 +344,7 @@ impl Membership {
         }
         let memory_ms = self.timing.memory_ms;
         self.entries.retain(|_, entry| {
-            !matches!(entry.state, State::Gone { since_ms } if now_ms >= since_ms + memory_ms)
+            !matches!(entry.state, State::Gone { since_ms, .. } if now_ms >= since_ms + memory_ms)
         });
         (suspicions, has_died)
     }
@@ -341,6 +372,7 @@ impl Membership {
             id,
             role: entry.lease.role,
             facts: entry.facts.clone(),
+            via: entry.via.clone(),
         };
         self.live().map(member).collect()
     }
@@ -368,6 +400,17 @@ impl Membership {
     pub fn holds(&self, peer: PeerId, sequence: u64) -> bool {
         let entry = self.entries.get(&peer);
         entry.is_some_and(|entry| entry.version.sequence >= sequence)
+    }
+
+    /// Whether a member is suspect.
+    pub fn suspects(&self, peer: PeerId) -> bool {
+        let entry = self.entries.get(&peer);
+        entry.is_some_and(|entry| matches!(entry.state, State::Suspect { .. }))
+    }
+
+    /// Whether a peer is taken for dead, and would come back with the lease that is held.
+    pub fn misses(&self, peer: PeerId) -> bool {
+        self.entries.get(&peer).is_some_and(Entry::is_missed)
     }
 
     /// The lease of a member.

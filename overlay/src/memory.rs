@@ -59,6 +59,7 @@ impl MemoryNetwork {
             id,
             role: Role::Peer,
             facts: Arc::new([]),
+            via: Arc::new([]),
         };
         let counters = Arc::new(Counters::default());
         let node = Node {
@@ -307,6 +308,7 @@ impl Overlay for MemoryOverlay {
             id: self.id,
             role: Role::Peer,
             facts: Arc::new([]),
+            via: Arc::new([]),
         };
         let node = Node {
             member,

@@ -17,9 +17,9 @@ const TOO_MANY: u64 = 100;
 const SERIOUS: u64 = 60;
 /// A point fades in so long.
 const FADE_MS: u64 = 10_000;
-/// Frames that a neighbour gives up within so long count once: a link that fails takes all
-/// that is under way with it.
-const TORN_MS: u64 = 1_000;
+/// Frames that a neighbour gives up, or sends too early, within so long count once: much may
+/// be under way when a link fails, or when two peers differ about whether they have one.
+const BREATH_MS: u64 = 1_000;
 /// How long an offender is remembered.
 const MEMORY_MS: u64 = 3_600_000;
 /// Peers remembered.
@@ -38,6 +38,8 @@ pub enum Offence {
     OutOfTurn,
     /// It kept others waiting.
     Slow,
+    /// It answered nothing, though much was said to it.
+    Deaf,
     /// The crawler rejected what it wrote.
     Rejected,
 }
@@ -56,11 +58,12 @@ impl Offence {
             Self::Envelope(Fault::Forged) => TOO_MANY,
             Self::Envelope(Fault::TooLarge | Fault::Undecodable | Fault::WrongNetwork) => SERIOUS,
             Self::Frame => SERIOUS,
+            // A machine that sleeps does so once, not three times within minutes.
+            Self::Deaf => 40,
             Self::Rejected | Self::Envelope(Fault::Ahead) => 20,
             Self::Envelope(Fault::Replayed) => 5,
             // A bad line breaks many frames at once.
             Self::Slow => 7,
-            // Much may be under way when two peers differ about whether they have a link.
             Self::OutOfTurn | Self::Torn | Self::Envelope(Fault::Expired) => 1,
         }
     }
@@ -96,23 +99,22 @@ impl Record {
 
 /// See the module.
 #[derive(Default)]
-pub struct Offenders(BTreeMap<PeerId, Record>);
+pub struct Offenders {
+    records: BTreeMap<PeerId, Record>,
+    /// Offenders for whom there was no more room, until the next time that those who are none
+    /// any more are asked for.
+    evicted: Vec<PeerId>,
+}
 
 impl Offenders {
     /// Counts an offence; tells whether it has just made its author an offender.
     pub fn blame(&mut self, peer: PeerId, offence: Offence, now_ms: u64) -> bool {
-        if !self.0.contains_key(&peer) && self.0.len() >= PEERS {
-            let mildest = self
-                .0
-                .iter()
-                .min_by_key(|(_, r)| (r.offender_until_ms, r.points));
-            if let Some(mildest) = mildest.map(|(&id, _)| id) {
-                self.0.remove(&mildest);
-            }
+        if !self.records.contains_key(&peer) && self.records.len() >= PEERS {
+            self.evict_mildest();
         }
-        let record = self.0.entry(peer).or_default();
-        let is_same_breath = record.points > 0 && now_ms < record.counted_ms + TORN_MS;
-        if offence == Offence::Torn && is_same_breath {
+        let record = self.records.entry(peer).or_default();
+        let is_same_breath = record.points > 0 && now_ms < record.counted_ms + BREATH_MS;
+        if matches!(offence, Offence::Torn | Offence::OutOfTurn) && is_same_breath {
             return false;
         }
         record.fade(now_ms);
@@ -125,17 +127,32 @@ impl Offenders {
         record.points >= TOO_MANY && !was_offender
     }
 
+    fn evict_mildest(&mut self) {
+        let by_harm = |(_, r): &(&PeerId, &Record)| (r.offender_until_ms, r.points);
+        let mildest = self.records.iter().min_by_key(by_harm);
+        let Some(mildest) = mildest.map(|(&id, _)| id) else {
+            return;
+        };
+        let record = self.records.remove(&mildest);
+        if record.is_some_and(|record| record.offender_until_ms > 0) {
+            self.evicted.push(mildest);
+        }
+    }
+
     /// Whether a peer is not to be spoken to.
     pub fn contains(&self, peer: PeerId, now_ms: u64) -> bool {
-        self.0
+        self.records
             .get(&peer)
             .is_some_and(|record| record.offender_until_ms > now_ms)
     }
 
-    /// Forgets what is over; gives those that are offenders no more.
+    /// Forgets what is over; gives those that are offenders no more, also those for whom
+    /// there was no room.
     pub fn forget(&mut self, now_ms: u64) -> Vec<PeerId> {
-        let mut released = Vec::new();
-        self.0.retain(|&id, record| {
+        let mut released = std::mem::take(&mut self.evicted);
+        // One may have been caught again.
+        released.retain(|&id| !self.contains(id, now_ms));
+        self.records.retain(|&id, record| {
             let was_offender = record.offender_until_ms > 0;
             let is_over = record.offender_until_ms <= now_ms;
             record.fade(now_ms);
@@ -151,7 +168,7 @@ impl Offenders {
     /// The offenders in a file's text, as a later run reads them. Lines that make no
     /// sense are left out.
     pub fn parse(text: &str, now: Now) -> Self {
-        let mut offenders = BTreeMap::new();
+        let mut records = BTreeMap::new();
         for line in text.lines() {
             let Some((until, id)) = line.split_once(' ') else {
                 continue;
@@ -168,17 +185,20 @@ impl Offenders {
                 // Whatever the clocks say, nobody is shut out for longer.
                 offender_until_ms: now.since_start_ms + left_ms.min(MEMORY_MS),
             };
-            if offenders.len() < PEERS {
-                offenders.insert(id, record);
+            if records.len() < PEERS {
+                records.insert(id, record);
             }
         }
-        Self(offenders)
+        Self {
+            records,
+            evicted: Vec::new(),
+        }
     }
 
     /// The offenders as a file's text.
     pub fn to_text(&self, now: Now) -> String {
         let left = |record: &Record| record.offender_until_ms.saturating_sub(now.since_start_ms);
-        let offenders = self.0.iter().filter(|(_, record)| left(record) > 0);
+        let offenders = self.records.iter().filter(|(_, record)| left(record) > 0);
         offenders
             .map(|(id, record)| format!("{} {}\n", now.wall_ms + left(record), id.to_hex()))
             .collect()
@@ -187,7 +207,7 @@ impl Offenders {
     /// The offenders.
     pub fn list(&self, now_ms: u64) -> Vec<PeerId> {
         let is_one = |record: &Record| record.offender_until_ms > now_ms;
-        let offenders = self.0.iter().filter(|(_, record)| is_one(record));
+        let offenders = self.records.iter().filter(|(_, record)| is_one(record));
         offenders.map(|(&id, _)| id).collect()
     }
 }
@@ -197,6 +217,12 @@ mod tests {
     use super::*;
 
     const A: PeerId = PeerId::repeat(1);
+
+    fn peer(number: u64) -> PeerId {
+        let mut id = [0; 32];
+        id[..8].copy_from_slice(&number.to_be_bytes());
+        PeerId(id)
+    }
 
     #[test]
     fn a_forger_is_an_offender_at_once_and_for_an_hour() {
@@ -243,13 +269,23 @@ mod tests {
     /// member any more.
     #[test]
     fn what_a_busy_neighbour_gives_up_is_forgiven() {
+        for offence in [Offence::Torn, Offence::OutOfTurn] {
+            let mut offenders = Offenders::default();
+            let mut give_up = |seconds: std::ops::Range<u64>| {
+                let mut frames = seconds.flat_map(|second| [second * 1_000; 48]);
+                frames.any(|ms| offenders.blame(A, offence, ms))
+            };
+            assert!(!give_up(0..60), "{offence:?}");
+            assert!(give_up(60..180), "but not for ever");
+        }
+    }
+
+    #[test]
+    fn one_may_be_deaf_now_and_then() {
         let mut offenders = Offenders::default();
-        let mut give_up = |seconds: std::ops::Range<u64>| {
-            let mut frames = seconds.flat_map(|second| [second * 1_000; 48]);
-            frames.any(|ms| offenders.blame(A, Offence::Torn, ms))
-        };
-        assert!(!give_up(0..60));
-        assert!(give_up(60..180), "but not for ever");
+        let minutes = [0, 10, 20, 30, 31, 32].map(|minute| minute * 60_000);
+        let made_one = minutes.map(|ms| offenders.blame(A, Offence::Deaf, ms));
+        assert_eq!(made_one, [false, false, false, false, false, true]);
     }
 
     #[test]
@@ -299,12 +335,27 @@ mod tests {
     fn what_has_faded_is_forgotten_and_memory_is_bounded() {
         let mut offenders = Offenders::default();
         for number in 0..2 * PEERS as u64 {
-            let mut id = [0; 32];
-            id[..8].copy_from_slice(&number.to_be_bytes());
-            offenders.blame(PeerId(id), Offence::Frame, 0);
+            offenders.blame(peer(number), Offence::Frame, 0);
         }
-        assert_eq!(offenders.0.len(), PEERS);
+        assert_eq!(offenders.records.len(), PEERS);
         assert_eq!(offenders.forget(SERIOUS * FADE_MS), []);
-        assert!(offenders.0.is_empty());
+        assert!(offenders.records.is_empty());
+    }
+
+    /// They were blocked for as long as the program ran, and there was no bound to that.
+    #[test]
+    fn an_offender_for_whom_there_is_no_room_is_released() {
+        let mut offenders = Offenders::default();
+        let forged = Offence::Envelope(Fault::Forged);
+        for number in 0..=PEERS as u64 {
+            assert!(offenders.blame(peer(number), forged, number));
+        }
+        assert_eq!(offenders.forget(PEERS as u64), [peer(0)]);
+        assert_eq!(offenders.forget(PEERS as u64), []);
+        assert!(!offenders.contains(peer(0), PEERS as u64));
+        // Who goes and comes back within one tick is still one.
+        offenders.blame(peer(0), forged, PEERS as u64);
+        offenders.blame(peer(1), forged, PEERS as u64);
+        assert_eq!(offenders.forget(PEERS as u64), [peer(2)]);
     }
 }

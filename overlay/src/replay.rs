@@ -87,6 +87,12 @@ impl ReplayWindow {
         Sight::New
     }
 
+    /// Whether a message is older than what is remembered of its author.
+    pub fn is_too_old(&self, author: PeerId, sequence: u64) -> bool {
+        let seen = self.authors.get(&author);
+        seen.is_some_and(|seen| sequence <= seen.floor)
+    }
+
     fn forget_stalest(&mut self) {
         let stalest = self.authors.iter().min_by_key(|(_, seen)| seen.last_use);
         let stalest = stalest.map(|(&id, _)| id);
@@ -154,6 +160,9 @@ mod tests {
         assert!(!is_new(&mut window, A, 1));
         assert!(!is_new(&mut window, A, 2 * WINDOW as u64));
         assert!(!is_new(&mut window, A, 2 * WINDOW as u64 + 1));
+        assert!(window.is_too_old(A, 1) && window.is_too_old(A, 2 * WINDOW as u64));
+        assert!(!window.is_too_old(A, 2 * WINDOW as u64 + 1), "only seen");
+        assert!(!window.is_too_old(B, 1));
         assert_eq!(window.authors[&A].above.len(), WINDOW);
         assert_eq!(window.numbers, WINDOW);
     }

@@ -70,7 +70,7 @@ pub fn wanted(
     };
     // A supernode with fewer leaves has more time for one more; the difference must be
     // worth it, or all would run to the same one.
-    wanted.sort_by_key(|&(id, lease)| (lease.leaves / 4, rank(me, id)));
+    wanted.sort_by_cached_key(|&(id, lease)| (lease.leaves / 4, rank(me, id)));
     let missing = match (kind, role) {
         (Kind::Flat, _) => FLAT_LINKS - links.len(),
         (Kind::Supernode, Role::Leaf) => MOST_VIA - supernodes_of(links, members).len(),
@@ -101,7 +101,7 @@ fn anybody(me: PeerId, links: &[PeerId], members: &Membership) -> Vec<PeerId> {
         .leases()
         .filter(|(id, _)| *id != me && !links.contains(id))
         .collect();
-    all.sort_by_key(|&(id, lease)| {
+    all.sort_by_cached_key(|&(id, lease)| {
         let is_leaf = lease.role != Role::Supernode;
         (is_leaf, lease.leaves / 4, rank(me, id))
     });

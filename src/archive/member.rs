@@ -120,7 +120,8 @@ impl Record {
             _ => return None,
         };
         let url = self.field("WARC-Target-URI")?;
-        let response = Response::new(&self.block);
+        let digest = self.field("WARC-Payload-Digest")?.parse().ok()?;
+        let response = Response::with_digest(&self.block, digest);
         Some(Pending {
             key: sort_key(url),
             timestamp: timestamp_of(self.field("WARC-Date")?),
@@ -130,7 +131,7 @@ impl Record {
                 false => response.media_type().unwrap_or("unk").into(),
             },
             status: response.status().into(),
-            digest: self.field("WARC-Payload-Digest")?.parse().ok()?,
+            digest,
             offset: 0,
             bytes,
         })

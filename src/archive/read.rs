@@ -1,7 +1,7 @@
 //! What has been stored: listed and found, from nothing but the folder.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use memchr::memmem;
@@ -48,16 +48,27 @@ pub struct StoredFile {
     /// The disk that both take.
     pub bytes: u64,
     index: PathBuf,
+    /// What the index of an open file becomes.
+    complete_index: PathBuf,
 }
 
 impl StoredFile {
     /// Calls `each` with every response and revisit in it.
     pub fn list(&self, mut each: impl FnMut(Entry)) -> Result<(), ArchiveError> {
-        for_each_line(&self.index, |line| {
+        self.for_each_line(|line| {
             if let Some(entry) = Entry::parse(line) {
                 each(entry);
             }
         })
+    }
+
+    /// Calls `each` with every line of its index. A file may have been completed since it
+    /// was listed; one that has been removed has no lines.
+    fn for_each_line(&self, mut each: impl FnMut(&str)) -> Result<(), ArchiveError> {
+        if !for_each_line(&self.index, &mut each)? && !self.is_complete {
+            for_each_line(&self.complete_index, each)?;
+        }
+        Ok(())
     }
 }
 
@@ -86,23 +97,50 @@ impl Reader {
     /// The files, oldest first. One is open or complete, and has the index that goes with
     /// that.
     pub fn files(&self) -> Result<Vec<StoredFile>, ArchiveError> {
-        let mut files = Vec::new();
-        for (ending, index) in [(COMPLETE, INDEX), (OPEN, INDEX_OPEN)] {
-            for name in names(&self.folder, ending)? {
-                files.push(StoredFile {
-                    is_complete: ending == COMPLETE,
-                    bytes: size(&self.folder, &name, ending) + size(&self.folder, &name, index),
-                    index: path(&self.folder, &name, index),
-                    name: format!("{name}{ending}"),
-                });
+        let file = |(name, is_complete): (String, bool)| {
+            let (ending, index) = match is_complete {
+                true => (COMPLETE, INDEX),
+                false => (OPEN, INDEX_OPEN),
+            };
+            StoredFile {
+                is_complete,
+                bytes: size(&self.folder, &name, ending) + size(&self.folder, &name, index),
+                index: path(&self.folder, &name, index),
+                complete_index: path(&self.folder, &name, INDEX),
+                name: format!("{name}{ending}"),
+            }
+        };
+        Ok(self.names()?.into_iter().map(file).collect())
+    }
+
+    /// The names of the files, and whether they are complete: those first, oldest first.
+    pub(super) fn names(&self) -> Result<Vec<(String, bool)>, ArchiveError> {
+        // In this order: a file that is completed in between is in both lists, and not in
+        // neither.
+        let mut open = names(&self.folder, OPEN)?;
+        let complete = names(&self.folder, COMPLETE)?;
+        open.retain(|name| !complete.contains(name));
+        let complete = complete.into_iter().map(|name| (name, true));
+        let open = open.into_iter().map(|name| (name, false));
+        Ok(complete.chain(open).collect())
+    }
+
+    /// Opens a file by its name without an ending, and tells which one it has. It may be
+    /// completed at any moment, so the open name is tried first. `None` if it is gone.
+    pub(super) fn open(&self, name: &str) -> Result<Option<(&'static str, File)>, ArchiveError> {
+        for ending in [OPEN, COMPLETE] {
+            let path = path(&self.folder, name, ending);
+            match File::open(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                file => return Ok(Some((ending, file.map_err(ArchiveError::io(&path))?))),
             }
         }
-        Ok(files)
+        Ok(None)
     }
 
     /// The newest answer of a URL, with the payload's record if it is a revisit.
     pub fn get(&self, url: &str) -> Result<Option<Found>, ArchiveError> {
-        let Some(entry) = self.newest(url, |_| true)? else {
+        let Some(entry) = self.newest(url, |entry| entry.url == url)? else {
             return Ok(None);
         };
         let record = self.record(&entry)?;
@@ -123,16 +161,12 @@ impl Reader {
             .filename
             .strip_suffix(COMPLETE)
             .unwrap_or(&entry.filename);
-        let complete = path(&self.folder, name, COMPLETE);
-        // A file may be completed between the look at its index and now.
-        let (path, file) = match File::open(&complete) {
-            Ok(file) => (complete, file),
-            Err(_) => {
-                let open = path(&self.folder, name, OPEN);
-                let file = File::open(&open).map_err(ArchiveError::io(&open))?;
-                (open, file)
-            }
+        let Some((ending, file)) = self.open(name)? else {
+            let gone = io::Error::new(io::ErrorKind::NotFound, "it has been removed");
+            let path = path(&self.folder, name, COMPLETE);
+            return Err(ArchiveError::Io(path, gone));
         };
+        let path = path(&self.folder, name, ending);
         let mut reader = BufReader::new(file);
         reader
             .seek(SeekFrom::Start(entry.offset))
@@ -152,27 +186,31 @@ impl Reader {
         let date = revisit.field("WARC-Refers-To-Date").unwrap_or_default();
         let digest = revisit.field("WARC-Payload-Digest").unwrap_or_default();
         let timestamp = timestamp_of(date);
-        let is_it = |entry: &Entry| {
-            !entry.is_revisit() && entry.timestamp == timestamp && entry.digest == digest
+        let has_it = |entry: &Entry| !entry.is_revisit() && entry.digest == digest;
+        let is_it =
+            |entry: &Entry| has_it(entry) && entry.url == url && entry.timestamp == timestamp;
+        let entry = match self.newest(url, is_it)? {
+            // A power cut may have taken it: the same payload may be here all the same.
+            None => self.newest(digest, has_it)?,
+            found => found,
         };
-        let entry = self.newest(url, is_it)?;
         entry.map(|entry| self.record(&entry)).transpose()
     }
 
+    /// The newest entry that has this value, a URL or a digest, and is wanted.
     fn newest(
         &self,
-        url: &str,
+        value: &str,
         is_wanted: impl Fn(&Entry) -> bool,
     ) -> Result<Option<Entry>, ArchiveError> {
         // Not by its key: an earlier version may have made that in another way.
-        let quoted = serde_json::to_string(url).unwrap_or_default();
+        let quoted = serde_json::to_string(value).unwrap_or_default();
         let quoted = memmem::Finder::new(&quoted);
         let mut newest: Option<Entry> = None;
         for file in self.files()? {
-            for_each_line(&file.index, |line| {
+            file.for_each_line(|line| {
                 if quoted.find(line.as_bytes()).is_some()
                     && let Some(entry) = Entry::parse(line)
-                    && entry.url == url
                     && is_wanted(&entry)
                     && newest
                         .as_ref()
@@ -186,10 +224,10 @@ impl Reader {
     }
 }
 
-/// Calls `each` with every whole line; an index that is gone has none.
-pub(super) fn for_each_line(path: &Path, mut each: impl FnMut(&str)) -> Result<(), ArchiveError> {
+/// Calls `each` with every whole line. False if there is no such index.
+pub(super) fn for_each_line(path: &Path, mut each: impl FnMut(&str)) -> Result<bool, ArchiveError> {
     let file = match File::open(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         file => file.map_err(ArchiveError::io(path))?,
     };
     let mut reader = BufReader::with_capacity(1 << 16, file);
@@ -200,7 +238,7 @@ pub(super) fn for_each_line(path: &Path, mut each: impl FnMut(&str)) -> Result<(
             .read_until(b'\n', &mut line)
             .map_err(ArchiveError::io(path))?;
         if count == 0 || line.pop() != Some(b'\n') {
-            return Ok(());
+            return Ok(true);
         }
         each(&String::from_utf8_lossy(&line));
     }

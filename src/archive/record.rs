@@ -10,7 +10,7 @@ use std::io::Write as _;
 use std::net::IpAddr;
 
 use libdeflater::{CompressionLvl, Compressor};
-use memchr::memmem;
+use memchr::memchr_iter;
 
 use super::date::{timestamp, warc_date};
 use super::digest::Digest;
@@ -21,6 +21,11 @@ use crate::clock::Millis;
 
 /// Fast rather than small: see `docs/decisions/0005-archive-compression.md`.
 const LEVEL: i32 = 1;
+/// A record below this size that is no answer is put into its member as it is: before the
+/// compressor looks at one byte it clears 128 KiB of tables.
+const SMALL_BYTES: usize = 1 << 10;
+/// What each buffer of a builder may keep: one huge page must not hold its memory for good.
+const MOST_KEPT_BYTES: usize = 256 << 10;
 const SAME_PAYLOAD: &str = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest";
 
 /// The name of a record, `<urn:uuid:…>`.
@@ -44,16 +49,14 @@ impl RecordId {
 
 impl fmt::Display for RecordId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("<urn:uuid:")?;
-        for (place, byte) in self.0.iter().enumerate() {
-            let dash = if matches!(place, 4 | 6 | 8 | 10) {
-                "-"
-            } else {
-                ""
-            };
-            write!(f, "{dash}{byte:02x}")?;
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut text = *b"<urn:uuid:00000000-0000-0000-0000-000000000000>";
+        let places = text.iter_mut().skip(10).filter(|letter| **letter == b'0');
+        let halves = self.0.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+        for (place, half) in places.zip(halves) {
+            *place = DIGITS[usize::from(half)];
         }
-        f.write_str(">")
+        f.write_str(str::from_utf8(&text).unwrap_or_default())
     }
 }
 
@@ -155,13 +158,16 @@ impl<'a> Response<'a> {
 
 /// The length of an HTTP header block with its empty line; all of it if there is none.
 pub(super) fn head_bytes(http: &[u8]) -> usize {
-    // Servers that end lines with a bare line feed exist.
-    let strict = memmem::find(http, b"\r\n\r\n").map(|at| at + 4);
-    let loose = memmem::find(http, b"\n\n").map(|at| at + 2);
-    match (strict, loose) {
-        (Some(strict), Some(loose)) => strict.min(loose),
-        (one, other) => one.or(other).unwrap_or(http.len()),
+    // Line by line: a search for either ending alone would go through the body.
+    for at in memchr_iter(b'\n', http) {
+        match (&http[..at], &http[at + 1..]) {
+            ([.., b'\r'], [b'\r', b'\n', ..]) => return at + 3,
+            // Servers that end lines with a bare line feed exist.
+            (_, [b'\n', ..]) => return at + 2,
+            _ => {}
+        }
     }
+    http.len()
 }
 
 /// One request and its answer.
@@ -226,13 +232,17 @@ impl Prepared {
     }
 }
 
-/// Builds records; one to each thread, since its buffers are used again.
+/// Builds records, one at a time, since its buffers are used again.
 pub struct RecordBuilder {
     compressor: Compressor,
-    /// Makes members of what is compressed already, without trying.
+    /// Makes members of what is compressed already, or small, without trying.
     wrapper: Compressor,
     /// The record before compression.
     plain: Vec<u8>,
+    /// Finished members, and room behind them that is not cleared each time.
+    packed: Vec<u8>,
+    /// How much of that the members are.
+    packed_bytes: usize,
 }
 
 impl Default for RecordBuilder {
@@ -249,6 +259,8 @@ impl RecordBuilder {
             compressor: Compressor::new(level(LEVEL)),
             wrapper: Compressor::new(level(0)),
             plain: Vec::new(),
+            packed: Vec::new(),
+            packed_bytes: 0,
         }
     }
 
@@ -260,7 +272,6 @@ impl RecordBuilder {
         // would then name a payload that nobody has: such an answer is kept whole.
         let original = original.filter(|o| o.payload_digest == response.payload_digest);
         let (id, date) = (exchange.response_id(), warc_date(exchange.at_ms));
-        let mut prepared = Prepared::default();
 
         let block = match original {
             Some(_) => &response.bytes[..response.head_bytes],
@@ -287,13 +298,8 @@ impl RecordBuilder {
         }
         self.field("WARC-Payload-Digest", response.payload_digest);
         self.end_block("application/http; msgtype=response", block);
-        let packer = if original.is_none() && response.is_compressed() {
-            &mut self.wrapper
-        } else {
-            &mut self.compressor
-        };
-        gzip(packer, &self.plain, &mut prepared.bytes);
-        prepared.lines.push(Pending {
+        self.pack(original.is_none() && response.is_compressed());
+        let line = Pending {
             key: sort_key(exchange.url),
             timestamp: timestamp(exchange.at_ms),
             url: exchange.url.into(),
@@ -304,8 +310,8 @@ impl RecordBuilder {
             status: response.status().into(),
             digest: response.payload_digest,
             offset: 0,
-            bytes: prepared.bytes.len() as u64,
-        });
+            bytes: self.packed_bytes as u64,
+        };
 
         self.begin(
             "request",
@@ -315,12 +321,8 @@ impl RecordBuilder {
         self.field("WARC-Target-URI", exchange.url);
         self.address(exchange.address);
         self.field("WARC-Concurrent-To", id);
-        self.end(
-            "application/http; msgtype=request",
-            exchange.request,
-            &mut prepared,
-        );
-        prepared
+        self.end("application/http; msgtype=request", exchange.request);
+        self.prepared(vec![line])
     }
 
     /// A metadata record with the links of a page, for the response of this id.
@@ -332,8 +334,7 @@ impl RecordBuilder {
         unique: &[u8],
         links: impl IntoIterator<Item = &'l str>,
     ) -> Prepared {
-        let mut prepared = Prepared::default();
-        let mut block = Vec::new();
+        let mut block = Vec::with_capacity(4 << 10);
         for link in links {
             add_field(&mut block, "outlink", link);
         }
@@ -344,13 +345,12 @@ impl RecordBuilder {
         );
         self.field("WARC-Target-URI", url);
         self.field("WARC-Concurrent-To", response);
-        self.end("application/warc-fields", &block, &mut prepared);
-        prepared
+        self.end("application/warc-fields", &block);
+        self.prepared(Vec::new())
     }
 
     /// The record that every file begins with.
     pub(super) fn info(&mut self, name: &str, at_ms: Millis, settings: &Settings) -> Prepared {
-        let mut prepared = Prepared::default();
         let mut block = Vec::new();
         for (field, value) in &settings.info {
             add_field(&mut block, field, value);
@@ -359,14 +359,12 @@ impl RecordBuilder {
         let id = RecordId::derive(&unique, "warcinfo");
         self.begin("warcinfo", id, &warc_date(at_ms));
         self.field("WARC-Filename", name);
-        self.end("application/warc-fields", &block, &mut prepared);
-        prepared
+        self.end("application/warc-fields", &block);
+        self.prepared(Vec::new())
     }
 
     fn begin(&mut self, kind: &str, id: RecordId, date: &str) {
         self.plain.clear();
-        // One huge page must not keep its memory for the life of the thread.
-        self.plain.shrink_to(1 << 20);
         self.plain.extend(b"WARC/1.1\r\n");
         self.field("WARC-Type", kind);
         self.field("WARC-Record-ID", id);
@@ -383,12 +381,9 @@ impl RecordBuilder {
         add_field(&mut self.plain, name, value);
     }
 
-    fn end(&mut self, content_type: &str, block: &[u8], prepared: &mut Prepared) {
+    fn end(&mut self, content_type: &str, block: &[u8]) {
         self.end_block(content_type, block);
-        gzip(&mut self.compressor, &self.plain, &mut prepared.bytes);
-        // The room was for the worst case. What waits for the archive is counted by its
-        // length, so it must not hold more.
-        prepared.bytes.shrink_to_fit();
+        self.pack(self.plain.len() < SMALL_BYTES);
     }
 
     fn end_block(&mut self, content_type: &str, block: &[u8]) {
@@ -399,15 +394,33 @@ impl RecordBuilder {
         self.plain.extend(block);
         self.plain.extend(b"\r\n\r\n");
     }
-}
 
-/// Appends the record as one gzip member.
-fn gzip(packer: &mut Compressor, plain: &[u8], to: &mut Vec<u8>) {
-    let start = to.len();
-    to.resize(start + packer.gzip_compress_bound(plain.len()), 0);
-    // Too little room is the only error there is, and the bound rules it out.
-    let length = packer.gzip_compress(plain, &mut to[start..]);
-    to.truncate(start + length.unwrap_or(0));
+    /// Makes one gzip member of the record, behind those that are finished.
+    fn pack(&mut self, as_it_is: bool) {
+        let packer = match as_it_is {
+            true => &mut self.wrapper,
+            false => &mut self.compressor,
+        };
+        let most = self.packed_bytes + packer.gzip_compress_bound(self.plain.len());
+        if self.packed.len() < most {
+            self.packed.resize(most, 0);
+        }
+        // Too little room is the only error there is, and the bound rules it out.
+        let length = packer.gzip_compress(&self.plain, &mut self.packed[self.packed_bytes..]);
+        self.packed_bytes += length.unwrap_or(0);
+    }
+
+    /// Gives the finished members out. What waits for the archive is counted by its
+    /// length, so it holds no more than that.
+    fn prepared(&mut self, lines: Vec<Pending>) -> Prepared {
+        let bytes = self.packed[..self.packed_bytes].to_vec();
+        self.packed_bytes = 0;
+        for buffer in [&mut self.plain, &mut self.packed] {
+            buffer.truncate(MOST_KEPT_BYTES);
+            buffer.shrink_to(MOST_KEPT_BYTES);
+        }
+        Prepared { bytes, lines }
+    }
 }
 
 /// One header line: a line break in a value would forge another field.
@@ -447,5 +460,40 @@ mod tests {
         let id = exchange.response_id();
         prepared.join(builder.links(exchange.url, 0, id, b"", ["http://b.example/"]));
         assert_eq!(prepared.bytes.capacity(), prepared.len());
+    }
+
+    #[test]
+    fn a_builder_keeps_no_huge_page() {
+        let answer = "x".repeat(4 * MOST_KEPT_BYTES);
+        let exchange = Exchange {
+            url: "http://a.example/",
+            at_ms: 0,
+            address: None,
+            request: b"",
+            response: Response::new(answer.as_bytes()),
+            truncated: None,
+            unique: b"",
+        };
+        let mut builder = RecordBuilder::new();
+        let first = builder.exchange(&exchange, None);
+        assert!(builder.plain.capacity() + builder.packed.capacity() <= 2 * MOST_KEPT_BYTES);
+        assert_eq!(builder.exchange(&exchange, None), first);
+    }
+
+    #[test]
+    fn a_header_block_ends_at_its_first_empty_line() {
+        for (http, length) in [
+            (&b""[..], 0),
+            (b"\n", 1),
+            (b"\n\n", 2),
+            (b"a\r\n\r\nbody\n\n", 5),
+            (b"a\r\n\r\n\n", 5),
+            (b"a\nb\n\nbody\r\n\r\n", 5),
+            (b"a\n\r\nb", 5),
+            (b"a\r\nb\r\n", 6),
+            (b"a\r\n\r", 4),
+        ] {
+            assert_eq!(head_bytes(http), length, "{http:?}");
+        }
     }
 }

@@ -117,11 +117,12 @@ fn number(name: &str) -> u64 {
     number.and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
-/// When a file was begun, by its name; 0 for the first one of all, before which there is
-/// nothing.
+/// When a file had been begun for certain, by its name, which tells the second; 0 for the
+/// first one of all, before which there is nothing.
 pub(super) fn begun_ms(name: &str) -> Millis {
     let at = name.split('-').nth(2).and_then(at_ms);
-    at.filter(|_| number(name) > 1).unwrap_or(0)
+    let at = at.filter(|_| number(name) > 1);
+    at.map_or(0, |at| at + 1_000)
 }
 
 /// Whose file it is, by its name.
@@ -257,11 +258,10 @@ impl Recovered {
         current.index.push(lines.as_bytes());
         current.index.push(scanned.lines.as_bytes());
         current.index.flush_to_os()?;
-        if length > end {
-            // On the disk before anything is written there: after a power cut the old
-            // bytes would be taken for the new ones.
-            current.records.sync()?;
-        }
+        // On the disk before anything is written behind it: after a power cut, bytes that were
+        // cut off would be taken for new ones. And whoever finds a page here takes it for
+        // stored, while a process that was killed has left the last seconds to the system.
+        current.records.sync()?;
         if cut.is_some() {
             self.current = Some(current);
         } else {

@@ -1,5 +1,6 @@
 //! The archive as a whole: written, torn, damaged, limited and read back.
 
+mod beside;
 mod recovery;
 
 use std::fs;
@@ -203,6 +204,23 @@ fn files_rotate_and_their_indexes_are_sorted() {
     assert_eq!(writer.used_bytes(), used);
 }
 
+/// Of small answers a file would hold so many that sorting its index takes memory.
+#[test]
+fn a_file_is_complete_when_its_index_is_long() {
+    let folder = TempDir::new().unwrap();
+    let mut settings = settings(folder.path());
+    settings.file_bytes = 1 << 30;
+    let (mut writer, _) = Writer::open(settings, None).unwrap();
+    let mut count = 0;
+    while recover::names(folder.path(), COMPLETE).unwrap().is_empty() {
+        append(&mut writer, count..count + 1_000);
+        count += 1_000;
+    }
+    let name = recover::names(folder.path(), COMPLETE).unwrap().remove(0);
+    let index = fs::metadata(path(folder.path(), &name, INDEX)).unwrap();
+    assert!((8 << 20..9 << 20).contains(&index.len()), "{}", index.len());
+}
+
 #[test]
 fn open_files_that_were_never_recorded_go_and_complete_ones_stay() {
     let folder = TempDir::new().unwrap();
@@ -279,10 +297,19 @@ fn a_revisit_leads_to_its_original() {
     // Its original is another peer's.
     let elsewhere = Original {
         url: "http://else.example/".into(),
+        at_ms: NOW_MS,
+        payload_digest: Response::new(&answer(5)).payload_digest(),
+    };
+    writer
+        .append(&exchange(9, &answer(5), Some(&elsewhere)), NOW_MS)
+        .unwrap();
+    // The record that it refers to is gone, but not the payload.
+    let gone = Original {
+        at_ms: NOW_MS + 77_000,
         ..original
     };
     writer
-        .append(&exchange(9, &other_head, Some(&elsewhere)), NOW_MS)
+        .append(&exchange(10, &other_head, Some(&gone)), NOW_MS)
         .unwrap();
     writer.complete().unwrap();
     let reader = Reader::new(folder.path());
@@ -302,7 +329,9 @@ fn a_revisit_leads_to_its_original() {
         answer(0)
     );
     assert_eq!(reader.get(&url(9)).unwrap().unwrap().original, None);
-    assert_eq!(pages(folder.path()), 5);
+    let found = reader.get(&url(10)).unwrap().unwrap();
+    assert_eq!(found.original.unwrap().block, answer(1));
+    assert_eq!(pages(folder.path()), 6);
 }
 
 #[test]
@@ -540,6 +569,44 @@ fn what_the_server_compressed_is_not_compressed_again() {
     };
     assert!(member_bytes("gzip") > body.len());
     assert!(member_bytes("identity") < body.len() / 10);
+}
+
+/// A compressor takes as long for some hundred bytes as for some thousand.
+#[test]
+fn small_records_beside_a_page_are_stored_as_they_are() {
+    let request = b"GET /page HTTP/1.1\r\nHost: h\r\n\r\n";
+    let answer = answer(1);
+    let exchange = Exchange {
+        url: "http://a.example/page",
+        at_ms: NOW_MS,
+        address: None,
+        request,
+        response: Response::new(&answer),
+        truncated: None,
+        unique: b"",
+    };
+    let mut builder = RecordBuilder::new();
+    let mut prepared = builder.exchange(&exchange, None);
+    let mut add_links = |links: &[&str]| {
+        let (url, id) = (exchange.url, exchange.response_id());
+        prepared.join(builder.links(url, NOW_MS, id, b"", links.iter().copied()));
+    };
+    add_links(&["http://b.example/"]);
+    add_links(&["http://c.example/"; 100]);
+    let (mut rest, mut kinds, mut plain) = (&prepared.bytes[..], Vec::new(), Vec::new());
+    while let Some((record, length)) = member::read_member(rest).unwrap() {
+        record.check_digests().unwrap();
+        let (member, behind) = rest.split_at(length as usize);
+        let is_plain = memchr::memmem::find(member, &record.block).is_some();
+        kinds.push(record.kind().to_owned());
+        plain.push(is_plain);
+        if record.kind() == "request" {
+            assert_eq!(record.block, request);
+        }
+        rest = behind;
+    }
+    assert_eq!(kinds, ["response", "request", "metadata", "metadata"]);
+    assert_eq!(plain, [false, true, true, false]);
 }
 
 #[test]

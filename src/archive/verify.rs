@@ -10,7 +10,7 @@ use super::member::{Damage, read_member};
 use super::read::{Reader, for_each_line};
 use super::recover::names;
 use super::writer::path;
-use super::{ArchiveError, COMPLETE, DAMAGED, INDEX, OPEN};
+use super::{ArchiveError, COMPLETE, DAMAGED, INDEX};
 
 /// Something that is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,16 +44,18 @@ pub struct Verified {
 
 impl Reader {
     /// Reads every byte of the archive. Damage to one record is named, and the check
-    /// goes on behind it.
+    /// goes on behind it. A file that is removed meanwhile is left out.
     pub fn verify(&self) -> Result<Verified, ArchiveError> {
         let mut verified = Verified::default();
-        for (ending, is_complete) in [(COMPLETE, true), (OPEN, false)] {
-            for name in names(&self.folder, ending)? {
-                let lines =
-                    verified.file(&path(&self.folder, &name, ending), &name, is_complete)?;
-                if is_complete {
-                    verified.index(&path(&self.folder, &name, INDEX), &name, lines)?;
-                }
+        for (name, _) in self.names()? {
+            let Some((ending, file)) = self.open(&name)? else {
+                continue;
+            };
+            let is_complete = ending == COMPLETE;
+            let path = path(&self.folder, &name, ending);
+            let lines = verified.file(file, &path, &name, is_complete)?;
+            if is_complete {
+                verified.index(&self.folder, &name, lines)?;
             }
         }
         for name in names(&self.folder, DAMAGED)? {
@@ -78,13 +80,13 @@ impl Verified {
     /// an earlier version may have made those in another way.
     fn file(
         &mut self,
+        file: File,
         path: &Path,
         name: &str,
         is_complete: bool,
     ) -> Result<BTreeSet<String>, ArchiveError> {
         let filename = format!("{name}{COMPLETE}");
-        let mut reader =
-            BufReader::with_capacity(1 << 16, File::open(path).map_err(ArchiveError::io(path))?);
+        let mut reader = BufReader::with_capacity(1 << 16, file);
         let mut lines = BTreeSet::new();
         let mut offset = 0;
         self.files += 1;
@@ -111,7 +113,7 @@ impl Verified {
                 Err(Damage::CutOff) if !is_complete => return Ok(lines),
                 Err(damage) => {
                     self.problem(&filename, offset, damage);
-                    let Some(next) = next_member(path, offset + 1)? else {
+                    let Some(next) = next_member(reader.get_ref(), path, offset + 1)? else {
                         return Ok(lines);
                     };
                     offset = next;
@@ -126,14 +128,14 @@ impl Verified {
     /// Checks that an index has these lines, in order, and no others.
     fn index(
         &mut self,
-        path: &Path,
+        folder: &Path,
         name: &str,
         mut expected: BTreeSet<String>,
     ) -> Result<(), ArchiveError> {
         let file = format!("{name}{INDEX}");
         let mut last = String::new();
         let mut offset = 0;
-        for_each_line(path, |line| {
+        let is_there = for_each_line(&path(folder, name, INDEX), |line| {
             if *line < *last {
                 self.problem(&file, offset, "is not sorted");
             }
@@ -144,6 +146,10 @@ impl Verified {
             last.push_str(line);
             offset += line.len() as u64 + 1;
         })?;
+        // Its file was removed meanwhile, and the index before it.
+        if !is_there && !path(folder, name, COMPLETE).exists() {
+            return Ok(());
+        }
         for line in expected {
             let what = format!("lacks the line {line:?}");
             self.problem(&file, offset, what);
@@ -157,22 +163,22 @@ fn without_key(line: &str) -> Option<&str> {
     line.split_once(' ').map(|(_, rest)| rest)
 }
 
-/// Where the next member with a WARC record begins, at `from` or later.
-fn next_member(path: &Path, from: u64) -> Result<Option<u64>, ArchiveError> {
+/// Where the next member with a WARC record begins, at `from` or later. The file may have
+/// another name by now, so it is not opened again.
+fn next_member(mut file: &File, path: &Path, from: u64) -> Result<Option<u64>, ArchiveError> {
     const WINDOW: usize = 1 << 16;
-    let mut file = File::open(path).map_err(ArchiveError::io(path))?;
     let mut start = from;
     loop {
         let mut window = Vec::with_capacity(WINDOW);
         file.seek(SeekFrom::Start(start))
             .map_err(ArchiveError::io(path))?;
-        let read = (&mut file).take(WINDOW as u64).read_to_end(&mut window);
+        let read = file.take(WINDOW as u64).read_to_end(&mut window);
         let count = read.map_err(ArchiveError::io(path))?;
         for place in memchr::memmem::find_iter(&window, b"\x1f\x8b\x08") {
             let at = start + place as u64;
             file.seek(SeekFrom::Start(at))
                 .map_err(ArchiveError::io(path))?;
-            if let Ok(Some(_)) = read_member(BufReader::new(&file)) {
+            if let Ok(Some(_)) = read_member(BufReader::new(file)) {
                 return Ok(Some(at));
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +16,9 @@ use crate::clock::Millis;
 
 /// Appended bytes are handed to the operating system at the latest when so many wait.
 const BUFFER_BYTES: usize = 1 << 20;
+/// A file is complete when its index has grown to this, however small its records are: the
+/// index is sorted in memory.
+const MOST_INDEX_BYTES: u64 = 8 << 20;
 /// What the record at the beginning of a file takes, about.
 const INFO_BYTES: u64 = 1_024;
 
@@ -55,6 +58,11 @@ pub(super) struct Tail {
     pub path: PathBuf,
     file: File,
     written: u64,
+    /// How much of that the disk has, as far as we know.
+    synced: u64,
+    /// Why the system could not bring it to the disk. It says so once, may have dropped what
+    /// it could not write, and reports success after that.
+    unsynced: Option<(io::ErrorKind, String)>,
     waiting: Vec<u8>,
 }
 
@@ -72,6 +80,8 @@ impl Tail {
             path,
             file,
             written: offset,
+            synced: offset,
+            unsynced: None,
             waiting: Vec::new(),
         })
     }
@@ -100,7 +110,17 @@ impl Tail {
 
     pub fn sync(&mut self) -> Result<(), ArchiveError> {
         self.flush_to_os()?;
-        self.file.sync_data().map_err(ArchiveError::io(&self.path))
+        if self.unsynced.is_none()
+            && let Err(error) = self.file.sync_data()
+        {
+            self.unsynced = Some((error.kind(), error.to_string()));
+        }
+        if let Some((kind, why)) = &self.unsynced {
+            let error = io::Error::new(*kind, why.clone());
+            return Err(ArchiveError::io(&self.path)(error));
+        }
+        self.synced = self.written;
+        Ok(())
     }
 }
 
@@ -156,11 +176,10 @@ impl Writer {
     ) -> Result<Position, ArchiveError> {
         let quarter = self.settings.limit.limit_bytes / 4;
         let file_bytes = self.settings.file_bytes.min(quarter);
-        if self
-            .current
-            .as_ref()
-            .is_some_and(|c| c.records.end() >= file_bytes)
-        {
+        let is_full = |current: &Current| {
+            current.records.end() >= file_bytes || current.index.end() >= MOST_INDEX_BYTES
+        };
+        if self.current.as_ref().is_some_and(is_full) {
             self.complete()?;
         }
         let beginning = if self.current.is_some() {
@@ -210,6 +229,24 @@ impl Writer {
         self.complete.push_back(complete);
         self.current = None;
         Ok(())
+    }
+
+    /// Ends the open file where the last [`Writer::sync`] that worked left it, and tells
+    /// what that cut off; the next append begins another file. After one that failed, the
+    /// system may have dropped what it had not written, and another one would not tell.
+    pub fn give_up_unsynced(&mut self) -> Result<Vec<Incident>, ArchiveError> {
+        let Some(current) = &self.current else {
+            return Ok(Vec::new());
+        };
+        let synced = Position {
+            file: current.name.clone(),
+            offset: current.records.synced,
+        };
+        // As after a crash.
+        let (again, incidents) = Self::open(self.settings.clone(), Some(&synced))?;
+        *self = again;
+        self.complete()?;
+        Ok(incidents)
     }
 
     /// The place behind the last record, if a file is open.
@@ -344,6 +381,7 @@ impl Current {
         if let Err(error) = remove(&self.index.path).and_then(|()| sync_folder(folder)) {
             tracing::warn!("after a file was completed: {error}");
         }
+        tracing::debug!("{} is complete", self.name);
         Ok(Complete {
             name: self.name.clone(),
             bytes: self.records.end() + index_bytes,

@@ -12,7 +12,7 @@ use peercrawl::engine::Engine;
 use peercrawl::joining;
 use peercrawl::resolver::SystemNames;
 
-use super::data::{DataArguments, tell};
+use super::data::{DataArguments, once_there_is_room, tell};
 use super::progress::{PERIOD, Progress, summary, tell_losses};
 use super::{SettingsArguments, output};
 
@@ -58,7 +58,7 @@ impl Crawl {
         };
         let (secret, kept) = match &directory {
             Some(directory) => {
-                let kept = directory.keep(&state, &settings)?;
+                let kept = once_there_is_room(&stop, || directory.keep(&state, &settings))?;
                 tell(&kept.notices);
                 (directory.secret(), Some(kept))
             }
@@ -77,8 +77,11 @@ impl Crawl {
         )?;
         engine.begin(definition)?;
         let is_over = watch(&engine, &stop);
+        let ledger = engine.ledger().clone();
         let report = engine.shutdown();
-        if let (true, Some(directory)) = (is_over, &directory) {
+        let trouble = ledger.trouble();
+        drop(ledger);
+        if let (true, None, Some(directory)) = (is_over, &trouble, &directory) {
             // Begun again, it begins anew.
             directory.forget(&state)?;
         }
@@ -87,6 +90,11 @@ impl Crawl {
             output::line(serde_json::to_string(&report)?)?;
         } else {
             output::write(|out| write!(out, "{}", summary(&report)))?;
+        }
+        if let Some(trouble) = trouble {
+            eprintln!("peercrawl: {trouble}");
+            eprintln!("peercrawl: not all of it is kept: the same command goes on from here");
+            return Ok(ExitCode::FAILURE);
         }
         if report.pages == 0 {
             eprintln!("peercrawl: no seed gave a page");

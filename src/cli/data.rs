@@ -1,11 +1,17 @@
 //! The data directory that a command line names.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use crossbeam_channel::Receiver;
 use peercrawl::data_directory::DataDirectory;
+use peercrawl::ledger::{KeepError, Kept};
 use peercrawl::store::StoreError;
+
+/// How soon to look again whether the disk has room.
+const LOOK: Duration = Duration::from_secs(1);
 
 /// Where results are kept.
 #[derive(Args, Default)]
@@ -52,5 +58,26 @@ fn is_in_use(error: &anyhow::Error) -> bool {
 pub fn tell(notices: &[String]) {
     for notice in notices {
         eprintln!("peercrawl: {notice}");
+    }
+}
+
+/// Opens what is kept of a crawl, and waits while the disk has no room for it.
+pub fn once_there_is_room(
+    stop: &Receiver<()>,
+    open: impl Fn() -> Result<Kept, KeepError>,
+) -> anyhow::Result<Kept> {
+    let mut is_told = false;
+    loop {
+        match open() {
+            Err(error) if error.is_disk_full() => {
+                if !std::mem::replace(&mut is_told, true) {
+                    eprintln!("peercrawl: {error}");
+                }
+                if stop.recv_timeout(LOOK).is_ok() {
+                    return Err(error.into());
+                }
+            }
+            kept => return Ok(kept?),
+        }
     }
 }

@@ -1,12 +1,14 @@
 //! `peercrawl` and `peercrawl JOINFILE`: the desktop app.
 
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use peercrawl::conditions::Sources;
-use peercrawl::config::Layers;
+use peercrawl::config::{Layers, Settings};
+use peercrawl::data_directory::DataDirectory;
 use peercrawl::desktop::{self, EventLog, Opening, Window, WindowError};
 use peercrawl::store::StoreError;
 use tracing_subscriber::layer::SubscriberExt;
@@ -59,18 +61,18 @@ impl Desktop {
         if !desktop::has_display() {
             return self.run_headless("There is no display to open a window on");
         }
-        let settings = self.settings.read()?;
-        let path = self.data.path()?;
-        let join_file = self.join_file.as_deref();
-        let opened = desktop::open_or_knock(&path, passing_secret()?, join_file, PATIENCE);
-        let directory = match opened {
-            Ok(Some(directory)) => directory,
+        let (settings, directory) = match self.prepare() {
+            Ok(Some(prepared)) => prepared,
             Ok(None) => {
                 eprintln!("PeerCrawl runs already: its window comes to the front.");
                 return Ok(ExitCode::SUCCESS);
             }
-            Err(error @ StoreError::InUse(..)) => return explain(&error),
-            Err(error) => return Err(error.into()),
+            Err(error) => {
+                // First: nobody may be there to close the window.
+                let status = super::report(&error);
+                explain(&error);
+                return Ok(status);
+            }
         };
         let log = watch_events();
         for notice in &directory.notices {
@@ -99,6 +101,25 @@ impl Desktop {
         }
     }
 
+    /// The settings and the data directory; `None` if the window of another start has come
+    /// to the front.
+    fn prepare(&self) -> anyhow::Result<Option<(Settings, DataDirectory)>> {
+        let settings = self.settings.read()?;
+        let path = self.data.path()?;
+        let join_file = self.join_file.as_deref();
+        match desktop::open_or_knock(&path, passing_secret()?, join_file, PATIENCE) {
+            Ok(directory) => Ok(directory.map(|directory| (settings, directory))),
+            Err(error @ StoreError::InUse(..)) => {
+                let text = format!(
+                    "{error}. PeerCrawl runs there without a window. Stop it first, or start \
+                     this one with a folder of its own: peercrawl --data DIR"
+                );
+                anyhow::bail!(text)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
     fn run_headless(self, why: &str) -> anyhow::Result<ExitCode> {
         eprintln!("{why}: running headless, as `peercrawl run` does.");
         if let Some(file) = &self.join_file {
@@ -109,17 +130,16 @@ impl Desktop {
     }
 }
 
-/// Another process has the data directory, and no window that could come forward.
-fn explain(error: &StoreError) -> anyhow::Result<ExitCode> {
-    let text = format!(
-        "{error}. PeerCrawl runs there without a window. Stop it first, or start this one \
-         with a folder of its own: peercrawl --data DIR"
-    );
-    // Whoever double-clicked an icon has no terminal to read this in.
+/// Says in a window why it does not start, and waits until that is read: whoever
+/// double-clicked an icon has no terminal. In a terminal it was read there.
+fn explain(error: &anyhow::Error) {
+    if std::io::stderr().is_terminal() {
+        return;
+    }
+    let text = format!("PeerCrawl could not start. {}", super::in_words(error));
     if let Err(why) = peercrawl_ui::explain(&text) {
         tracing::debug!("no window to say it in: {why}");
     }
-    anyhow::bail!(text)
 }
 
 /// Keeps events for the window, and sends warnings to standard error.
@@ -131,7 +151,7 @@ pub fn watch_events() -> EventLog {
         .with_target(false)
         .with_filter(filter.unwrap_or_else(|_| EnvFilter::new("warn")));
     // What libraries say is for engineers.
-    let ours = EnvFilter::new("off,peercrawl=info,peercrawl_overlay=info");
+    let ours = EnvFilter::new("off,peercrawl=debug,peercrawl_overlay=debug");
     let subscriber = tracing_subscriber::registry()
         .with(log.clone().with_filter(ours))
         .with(lines);

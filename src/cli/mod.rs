@@ -125,14 +125,20 @@ pub fn run(arguments: Arguments) -> ExitCode {
         Some(Command::Receipts(receipts)) => receipts.run(),
         None => arguments.desktop.run(),
     };
-    result.unwrap_or_else(|error| {
-        eprintln!("peercrawl: {}", in_words(&error));
-        let is_seed = matches!(error.downcast_ref(), Some(CrawlError::Seed(..)));
-        match is_seed || error.is::<ConfigError>() {
-            true => ExitCode::from(2),
-            false => ExitCode::FAILURE,
-        }
-    })
+    result.unwrap_or_else(|error| report(&error))
+}
+
+/// Says what went wrong; gives the status to end with.
+fn report(error: &anyhow::Error) -> ExitCode {
+    eprintln!("peercrawl: {}", in_words(error));
+    let is_seed = matches!(
+        error.downcast_ref(),
+        Some(CrawlError::Seed(..) | CrawlError::TooManySeeds(_))
+    );
+    match is_seed || error.is::<ConfigError>() {
+        true => ExitCode::from(2),
+        false => ExitCode::FAILURE,
+    }
 }
 
 /// An error and its causes. Many errors tell their cause themselves: it is not told twice.

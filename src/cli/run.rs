@@ -11,18 +11,20 @@ use peercrawl::conditions::{Sources, Watcher};
 use peercrawl::config::{Settings, UNPUBLISHED_BOT_PAGE};
 use peercrawl::crawl::CrawlDefinition;
 use peercrawl::data_directory::DataDirectory;
-use peercrawl::engine::Ending;
+use peercrawl::engine::{Ending, Engine, Surroundings};
 use peercrawl::joining;
 use peercrawl::limits::Limits;
 use peercrawl::resolver::SystemNames;
 use peercrawl_overlay::{Overlay, Statistics};
 
-use super::data::{DataArguments, tell};
+use super::data::{DataArguments, once_there_is_room, tell};
 use super::progress::{PERIOD, Progress, summary};
 use super::{SettingsArguments, output};
 
 /// How often there is a log line where there is no terminal.
 const LOG_PERIOD: Duration = Duration::from_secs(10);
+/// The first look at the conditions is over by then, or nobody waits for it any more.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The arguments.
 #[derive(Args)]
@@ -65,7 +67,7 @@ impl Run {
         };
         let (secret, kept) = match &directory {
             Some(directory) => {
-                let kept = directory.keep_peer(&settings)?;
+                let kept = once_there_is_room(&stop, || directory.keep_peer(&settings))?;
                 tell(&kept.notices);
                 (directory.secret(), Some(kept))
             }
@@ -75,14 +77,28 @@ impl Run {
         let limits = super::limits(&settings, directory.as_ref())?;
         let folder = directory.as_ref().map(|directory| directory.path());
         let overlay = overlay(&settings, secret, limits.clone(), folder);
-        let names = Arc::new(SystemNames);
         let network = overlay.clone();
-        let engine = super::start(settings.clone(), overlay, names, kept, receipts, limits)?;
+        // Many connections at once need many files; a system that refuses says so when one
+        // is opened.
+        let _unchanged = rlimit::increase_nofile_limit(1 << 16);
+        let engine = Engine::start_held(Surroundings {
+            settings: settings.clone(),
+            overlay,
+            names: Arc::new(SystemNames),
+            kept,
+            receipts,
+            limits,
+        })?;
         let pausing = engine.pausing().clone();
         let watcher = Watcher::start(&settings, Sources::default(), move |verdict| {
             tracing::info!("{verdict}");
             pausing.set_verdict(verdict);
         })?;
+        // It may have sites from an earlier run: none is asked before it is known whether
+        // this is a moment to.
+        let verdict = watcher.lookout().verdict_now(PATIENCE);
+        engine.pausing().set_verdict(verdict);
+        engine.let_go();
         if definition.seeds.is_empty() {
             tracing::info!("no seeds: waiting for URLs from other peers");
         } else {
@@ -129,8 +145,13 @@ impl Run {
         progress.finish();
         tracing::info!("stopping");
         drop(watcher);
+        let ledger = engine.ledger().clone();
         let report = engine.shutdown();
         output::write(|out| write!(out, "{}", summary(&report)))?;
+        if let Some(trouble) = ledger.trouble() {
+            tracing::error!("not all of it is kept: {trouble}");
+            return Ok(ExitCode::FAILURE);
+        }
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,8 +1,8 @@
 //! What only the desktop knows: whether the connection is paid by volume, and for how
 //! long nobody has used the computer.
 //!
-//! Asked through small programs that come with the desktop, so that this crate needs no
-//! message bus of its own. Where they are missing it cannot be told.
+//! Asked through small programs that come with the desktop: that is seldom, and one that
+//! hangs is ended. Where they are missing it cannot be told.
 
 use std::time::Duration;
 

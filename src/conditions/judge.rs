@@ -38,7 +38,9 @@ impl Steady {
             self.differs_ms = None;
             return self.is_true;
         }
-        let since_ms = *self.differs_ms.get_or_insert(now_ms);
+        // A clock that was set back begins anew.
+        let since_ms = self.differs_ms.map_or(now_ms, |ms| ms.min(now_ms));
+        self.differs_ms = Some(since_ms);
         let patience_ms = if seems { enter_ms } else { leave_ms };
         if now_ms.saturating_sub(since_ms) >= patience_ms {
             self.is_true = seems;
@@ -159,6 +161,19 @@ mod tests {
             ..all()
         };
         assert_eq!(verdicts(&indifferent, &[(0, on)]), [Verdict::Run]);
+    }
+
+    /// What had to be gone for ten seconds would have had to be gone for an hour.
+    #[test]
+    fn a_clock_set_back_delays_nothing_but_once() {
+        let on = Reading {
+            is_on_battery: Some(true),
+            ..calm()
+        };
+        let readings = [(3_600, on), (3_602, calm()), (4, calm()), (14, calm())];
+        let paused = Verdict::Pause(Reason::OnBattery);
+        let expected = [paused, paused, paused, Verdict::Run];
+        assert_eq!(verdicts(&all(), &readings), expected);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::processor::{self, ProcessorReader};
 use super::{Abilities, Judge, Reading, Verdict, battery, desktop, local_time};
-use crate::clock::Clock;
+use crate::clock::wall_ms;
 use crate::config::{Pause, Schedule, Settings};
 
 /// How often files are read.
@@ -121,14 +121,14 @@ impl Watcher {
             .spawn(move || {
                 let mut reader = Reader::new(sources);
                 let mut judge = Judge::default();
-                let clock = Clock::start();
                 loop {
                     let Rules {
                         schedule,
                         pause,
                         version,
                     } = theirs.rules.lock().clone();
-                    let now_ms = clock.now_ms();
+                    // The schedule is about the clock that the volunteer sees.
+                    let now_ms = wall_ms();
                     let reading = reader.read(&pause, now_ms);
                     let offset = local_time::utc_offset_minutes(now_ms);
                     let verdict = judge.judge(&schedule, &pause, &reading, now_ms, offset);

@@ -61,6 +61,12 @@ impl Away {
         self.queues.keys().next().map(|&(due_ms, _)| due_ms)
     }
 
+    /// All of them, and when they are due.
+    pub fn all(&self) -> impl Iterator<Item = (Key, Millis, AwayQueue)> {
+        let queues = self.queues.iter();
+        queues.map(|(&(due_ms, key), &queue)| (Key(key), due_ms, queue))
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         self.queues.len()

@@ -97,8 +97,11 @@ pub struct SiteState {
     pub dropped: u64,
     /// Whether it answered quickly when it was last asked.
     pub is_quick: bool,
-    /// How often in a row its queue was not to be had from disk.
+    /// How often in a row its queue was not to be had from disk, although all that had been
+    /// noted at `missed_at` was written.
     pub disk_waits: u32,
+    /// How much the ledger had noted when the queue was first not to be had.
+    pub missed_at: Option<u64>,
     /// Whether somebody waits to freeze it: no new lease begins.
     pub is_freezing: bool,
     /// Whether it is fetched from here although it is another peer's, who cannot take it.
@@ -133,6 +136,7 @@ impl SiteState {
     pub fn can_leave(&self) -> bool {
         !matches!(self.phase, Phase::Leased | Phase::Moved)
             && self.has_head
+            && self.robots_way.is_none()
             && !(self.is_touched || self.is_freezing || self.stays)
     }
 }
@@ -162,6 +166,7 @@ impl SiteCell {
                 dropped: 0,
                 is_quick: false,
                 disk_waits: 0,
+                missed_at: None,
                 is_freezing: false,
                 stays: false,
             }),
@@ -194,13 +199,14 @@ impl SiteCell {
     }
 
     /// Waits until no downloader works on the site, and tells that none does; false if
-    /// that is given up, as when the engine ends and nobody looks its name up any more.
+    /// that is given up, as when the engine ends. A name that is being looked up is not
+    /// waited for: whoever does so lets go of a site that has left.
     pub fn wait_for_lease_end(
         &self,
         state: &mut MutexGuard<'_, SiteState>,
         gives_up: impl Fn() -> bool,
     ) -> bool {
-        while matches!(state.phase, Phase::Leased | Phase::Resolving) {
+        while state.phase == Phase::Leased {
             if gives_up() {
                 return false;
             }

@@ -50,6 +50,8 @@ use crate::store::StoreError;
 const LEAST_IN_MEMORY: usize = 8;
 /// More URLs are not brought from disk at a time.
 const MOST_BROUGHT: usize = 256;
+/// When a site is due that an earlier run has left: its record tells.
+const UNKNOWN_MS: Millis = 0;
 
 /// A site that a downloader may fetch from; it must be settled.
 #[must_use]
@@ -216,7 +218,7 @@ impl CrawlJobs {
         self.queued.fetch_add(urls, Relaxed);
         self.on_disk.fetch_add(urls, Relaxed);
         self.outstanding.add(urls as u64);
-        self.away.lock().insert(key, self.clock.now_ms(), queue);
+        self.away.lock().insert(key, UNKNOWN_MS, queue);
     }
 
     /// What waits for a site waits on disk alone from now on. All of it must be there.
@@ -230,7 +232,9 @@ impl CrawlJobs {
         self.spill(state);
         let queue = state.site.take_queue();
         if queue.on_disk.urls > 0 {
-            let due_ms = state.site.pace.next_fetch_ms;
+            // Those that are ready come back in the order in which they left: hosts that were
+            // never visited would otherwise always be before the others.
+            let due_ms = state.site.pace.next_fetch_ms.max(self.clock.now_ms());
             self.away.lock().insert(state.key, due_ms, queue);
         }
     }
@@ -253,6 +257,11 @@ impl CrawlJobs {
         self.away.lock().count()
     }
 
+    /// Every site that is away: when it is due, and its queue.
+    pub fn all_away(&self) -> Vec<(Key, Millis, AwayQueue)> {
+        self.away.lock().all().collect()
+    }
+
     /// Sites that are away and due by then, so many at most, the first of them first.
     pub fn due_away(&self, by_ms: Millis, most: usize) -> Vec<Key> {
         self.away.lock().due(by_ms, most)
@@ -264,7 +273,7 @@ impl CrawlJobs {
             return false;
         };
         site.continue_from(queue.on_disk, queue.next_number);
-        // Its record may still be on its way to the disk.
+        // Its record may still be on its way to the disk, and knows this no better.
         site.pace.next_fetch_ms = due_ms;
         true
     }
@@ -498,6 +507,7 @@ impl CrawlJobs {
     pub fn resolve(&self, lease: Lease, state: &mut SiteState) {
         state.phase = Phase::Resolving;
         state.lease = None;
+        self.gate.was_no_page();
         self.resolve.push(lease.cell.clone());
         self.release(lease.group, 0);
     }
@@ -523,6 +533,7 @@ impl CrawlJobs {
                 state.phase = Phase::Idle;
             }
             drop(state);
+            self.gate.was_no_page();
             self.release(group, 0);
             cell.lease_ended();
         }
@@ -609,6 +620,8 @@ impl CrawlJobs {
             && let Some(head) = state.site.changed_head()
         {
             self.ledger.site(state.site.host(), &head);
+            // It stays until the disk knows: what it asked for holds when it comes back.
+            state.is_touched = true;
         }
         let next_ms = state.site.pace.next_fetch_ms.min(state.address_free_ms);
         state.lease = None;

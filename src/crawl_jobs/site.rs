@@ -304,8 +304,10 @@ impl Site {
         if self.on_disk.from != asked.from || self.on_disk.urls == 0 {
             return 0;
         }
+        // What is done and still there is behind all that waits.
+        jobs.truncate(self.on_disk.urls);
         let Some(last) = jobs.last() else { return 0 };
-        let brought = jobs.len().min(self.on_disk.urls);
+        let brought = jobs.len();
         self.on_disk.urls -= brought;
         self.on_disk.from = last.number + 1;
         if self.queue.is_empty() {
@@ -339,14 +341,18 @@ impl Site {
         }
     }
 
-    /// Takes over the head that an earlier run has left, or this one when it had no room.
+    /// Takes over the head that an earlier run has left, or this one when it had no room. If
+    /// it is known when the site is due, that holds: to begin its delay anew whenever it comes
+    /// back would shelve a slow site for as long as memory is short.
     pub fn set_head(&mut self, head: SiteHead, now_ms: Millis) {
         self.generation = head.generation;
         self.queries = head.queries;
         self.robots = head.robots;
         let due_ms = std::mem::replace(&mut self.pace, head.pace).next_fetch_ms;
-        self.pace.take_up(now_ms);
-        self.pace.next_fetch_ms = self.pace.next_fetch_ms.max(due_ms);
+        match due_ms {
+            0 => self.pace.take_up(now_ms),
+            _ => self.pace.next_fetch_ms = due_ms,
+        }
         self.counters = head.counters;
     }
 

@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use std::{io, thread};
 
@@ -58,6 +59,9 @@ pub enum FleetError {
     Engine(#[from] EngineStartError),
 }
 
+/// How many fleets this process has started.
+static FLEETS: AtomicU32 = AtomicU32::new(0);
+
 impl Fleet {
     /// Starts so many peers, which find each other through the first one. They listen
     /// on loopback alone.
@@ -73,7 +77,9 @@ impl Fleet {
         change: fn(Options) -> Options,
     ) -> Result<Self, FleetError> {
         let mut settings = settings.clone();
-        settings.overlay.network = format!("demo {}", std::process::id());
+        // Ports are used again: peers of an earlier fleet find nobody here.
+        let fleet = FLEETS.fetch_add(1, Relaxed);
+        settings.overlay.network = format!("demo {} {fleet}", std::process::id());
         settings.overlay.listen = vec!["/ip4/127.0.0.1/tcp/0".into()];
         settings.overlay.mdns = false;
         settings.overlay.upnp = false;
@@ -108,8 +114,14 @@ impl Fleet {
         if number == 1 {
             self.settings.overlay.bootstrap = overlay.listening();
         }
+        let mut settings = self.settings.clone();
+        if number > 1 {
+            // The web's log tells the peers apart by it.
+            let page = &mut settings.politeness.bot_page;
+            page.push_str(&format!("#{number}"));
+        }
         self.engines.push(Engine::start(Surroundings {
-            settings: self.settings.clone(),
+            settings,
             overlay,
             names: Arc::new(WebNames(self.web.clone())),
             receipts: None,

@@ -34,6 +34,8 @@ const PERIOD: Duration = Duration::from_secs(5);
 pub struct Shelf {
     /// The files, newest first.
     pub files: Vec<ArchiveFile>,
+    /// What the rest of the data directory takes.
+    pub besides_bytes: u64,
     /// When they were last looked through.
     looked: Option<Instant>,
     /// Where they are, as it was found out once.
@@ -42,6 +44,8 @@ pub struct Shelf {
     looking: Arc<()>,
     /// The same of the thread that moves some of them elsewhere.
     moving: Arc<()>,
+    /// The same of the thread that looks a page up.
+    looking_up: Arc<()>,
 }
 
 impl Shelf {
@@ -66,6 +70,7 @@ impl Desk {
     /// Has the archive looked through, if that was not done just now.
     pub fn look_through_archive(&mut self) {
         let (now, folder) = (Instant::now(), self.archive_folder());
+        let data = self.data.clone();
         let shelf = &mut self.state.picture.shelf;
         if !shelf.is_due(now) {
             return;
@@ -75,8 +80,13 @@ impl Desk {
             let (token, known) = (shelf.looking.clone(), shelf.files.clone());
             tasks::start(&self.orders, "archive", move || {
                 let _looking = token;
-                let files = files(&folder, &known).map(Order::Archive);
-                files.unwrap_or_else(|why| Order::Done(Err(why.to_string())))
+                match files(&folder, &known) {
+                    Ok(files) => Order::Archive {
+                        files,
+                        besides_bytes: data.map_or(0, |data| besides(data.path(), &folder)),
+                    },
+                    Err(why) => Order::Done(Err(why.to_string())),
+                }
             });
         }
     }
@@ -113,13 +123,17 @@ impl Desk {
             pages: files.iter().map(|file| file.pages).sum(),
             // Who writes it knows best.
             bytes: writer.map_or_else(on_disk, |ledger| ledger.archive_bytes()),
+            besides_bytes: shelf.besides_bytes,
             limit_bytes: match exact.div_ceil(GB) == limit_gb {
                 true => exact,
                 false => limit_gb * GB,
             },
             oldest_bytes: files.last().map_or(0, |file| file.bytes),
             full: writer.is_some_and(|ledger| ledger.is_archive_full()),
-            look_up: self.state.look_up.clone(),
+            look_up: self.state.look_up.clone().filter(|answer| {
+                // What went wrong has been said, and nobody looks any more.
+                answer.found != Found::Looking || is_held(&shelf.looking_up)
+            }),
         }
     }
 
@@ -151,9 +165,13 @@ impl Desk {
         };
         match self.archive_folder() {
             Some(folder) => {
-                tasks::start(&self.orders, "look-up", move || match find(&folder, &url) {
-                    Ok(found) => Order::Found(url, found),
-                    Err(why) => Order::Done(Err(format!("The archive cannot be read: {why}"))),
+                let token = self.state.picture.shelf.looking_up.clone();
+                tasks::start(&self.orders, "look-up", move || {
+                    let _looking_up = token;
+                    match find(&folder, &url) {
+                        Ok(found) => Order::Found(url, found),
+                        Err(why) => Order::Done(Err(format!("The archive cannot be read: {why}"))),
+                    }
                 })
             }
             None => answer.found = Found::Nothing,
@@ -208,11 +226,10 @@ impl Desk {
         if let Some(why) = self.why_not_now() {
             return self.problem(Field::ArchiveFolder, why);
         }
-        let to = match moving::prepare(&from, folder) {
-            Ok(to) => to,
-            Err(why) => return self.problem(Field::ArchiveFolder, why.to_string()),
-        };
-        let orders = self.orders.clone();
+        if let Err(why) = moving::check(&from, folder) {
+            return self.problem(Field::ArchiveFolder, why.to_string());
+        }
+        let (orders, to) = (self.orders.clone(), folder.to_owned());
         let begin = move |names: Result<Vec<String>, String>| match names {
             Err(why) => Order::ArchiveChanged(Err(why)),
             Ok(names) if names.is_empty() => {
@@ -248,13 +265,16 @@ impl Desk {
         let token = self.state.picture.shelf.moving.clone();
         tasks::start(&self.orders, "move-archive", move || {
             let _moving = token;
-            Order::ArchiveChanged(match moving::move_files(&from, &to, &names) {
-                Ok(()) => Ok(format!(
-                    "{files} moved to {}. What is there no longer counts here.",
-                    to.display()
-                )),
-                Err(why) => Err(why.to_string()),
-            })
+            let moved = moving::prepare(&from, &to)
+                .map_err(|why| format!("No file was moved to {}: {why}", to.display()))
+                .and_then(|to| {
+                    let moved = moving::move_files(&from, &to, &names);
+                    moved.map_err(|why| why.to_string())
+                });
+            Order::ArchiveChanged(moved.map(|()| {
+                let to = to.display();
+                format!("{files} moved to {to}. What is there no longer counts here.")
+            }))
         });
     }
 }
@@ -283,6 +303,20 @@ fn files(folder: &Path, known: &[ArchiveFile]) -> Result<Vec<ArchiveFile>, Archi
     files.retain(|file| file.pages > 0);
     files.sort_by(|one, other| (other.to_ms, &other.name).cmp(&(one.to_ms, &one.name)));
     Ok(files)
+}
+
+/// What a folder takes without its archive. Files come and go meanwhile: those that are not
+/// there any more take nothing.
+fn besides(folder: &Path, archive: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return 0;
+    };
+    let bytes = entries.flatten().map(|entry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() && entry.path() != archive => besides(&entry.path(), archive),
+        Ok(kind) if kind.is_file() => entry.metadata().map_or(0, |file| file.len()),
+        _ => 0,
+    });
+    bytes.sum()
 }
 
 fn read(stored: &StoredFile) -> Result<ArchiveFile, ArchiveError> {
@@ -347,6 +381,19 @@ mod tests {
         assert_eq!(find(folder.path(), "http://a/").unwrap(), Found::Nothing);
         assert_eq!(millis("20261116043626"), 1_794_803_786_000);
         assert_eq!(millis("yesterday"), 0);
+    }
+
+    #[test]
+    fn what_is_no_archive_is_counted_too() {
+        let data = tempfile::tempdir().unwrap();
+        let archive = data.path().join("archive");
+        for (folder, bytes) in [("", 3), ("state/tables", 40), ("archive", 500)] {
+            let folder = data.path().join(folder);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("file"), vec![0; bytes]).unwrap();
+        }
+        assert_eq!(besides(data.path(), &archive), 43);
+        assert_eq!(besides(&data.path().join("nowhere"), &archive), 0);
     }
 
     /// All indexes were read every five seconds, as long as somebody looked.

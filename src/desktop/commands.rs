@@ -36,6 +36,7 @@ impl Desk {
                 }
             }
             Order::Tray(tray) => self.take_tray(tray),
+            Order::SystemTheme(is_dark) => self.state.system_is_dark = is_dark,
             Order::Stop => self.state.quits = true,
             Order::Chosen(field, path) => match field {
                 Field::JoinFile => self.read_join_file(&path),
@@ -44,7 +45,13 @@ impl Desk {
                 _ => {}
             },
             Order::Found(url, found) => self.state.look_up = Some(LookUp { url, found }),
-            Order::Archive(files) => self.state.picture.shelf.files = files,
+            Order::Archive {
+                files,
+                besides_bytes,
+            } => {
+                let shelf = &mut self.state.picture.shelf;
+                (shelf.files, shelf.besides_bytes) = (files, besides_bytes);
+            }
             Order::MoveFiles { from, to, names } => self.move_files(from, to, names),
             Order::ArchiveChanged(what) => {
                 self.archive_changed();
@@ -96,7 +103,7 @@ impl Desk {
                 None => self.fail("The demo keeps no pages."),
             },
             Command::LookUp(url) => self.look_up(&url),
-            Command::MoveArchive(folder) => self.move_archive(&folder),
+            Command::MoveArchive(folder) => self.move_archive(&in_home(&folder)),
             Command::DropOldest => self.drop_oldest(),
             Command::Hidden => self.state.is_hidden = true,
             // The loop has ended with it.
@@ -123,11 +130,16 @@ impl Desk {
         self.state.problems.retain(|(of, _)| *of != field);
     }
 
-    /// The first page was answered with *Start crawling*.
-    fn begin(&mut self, settings: &[Setting], with: Begin) {
+    /// Nothing is wrong with what is typed into the first page.
+    pub fn forget_first_problems(&mut self) {
         for field in [Field::FirstSite, Field::PeerAddress, Field::JoinFile] {
             self.forget_problem(field);
         }
+    }
+
+    /// The first page was answered with *Start crawling*.
+    fn begin(&mut self, settings: &[Setting], with: Begin) {
+        self.forget_first_problems();
         match with {
             Begin::AsConfigured => {}
             Begin::Site(text) => match self.seed_address(&text) {
@@ -194,30 +206,50 @@ impl Desk {
         self.state.kept.wish = Wish::Crawl;
         self.state.trouble = None;
         self.keep();
-        if let EngineStage::Finishing(..) = self.state.engine
-            && let EngineStage::Finishing(crew, _) = std::mem::take(&mut self.state.engine)
-        {
-            self.state.engine = EngineStage::Present(crew);
-        }
+        self.take_finish_back();
         self.start();
     }
 
+    /// An engine that was to finish stays; tells whether there is one.
+    fn take_finish_back(&mut self) -> bool {
+        let (engine, is_back) = match std::mem::take(&mut self.state.engine) {
+            EngineStage::Finishing(crew, _) => (EngineStage::Present(crew), true),
+            other => (other, false),
+        };
+        self.state.engine = engine;
+        is_back
+    }
+
     fn pause(&mut self, until_ms: Option<u64>) {
-        if self.state.kept.wish != Wish::Stopped {
-            self.state.kept.wish = Wish::Pause { until_ms };
-            self.keep();
+        let can_start = self.demo.is_some() || self.has_crawl();
+        let was_paused = std::mem::take(&mut self.state.was_paused) && can_start;
+        let is_back = self.take_finish_back();
+        if self.state.kept.wish == Wish::Stopped && !is_back && !was_paused {
+            return;
+        }
+        self.state.kept.wish = Wish::Pause { until_ms };
+        // The engine is told at once; to remember it takes a while.
+        self.run_or_rest();
+        self.keep();
+        if was_paused {
+            // It had finished already: from a pause, that takes no time.
+            self.start();
         }
     }
 
     fn finish(&mut self) {
+        if self.state.kept.wish != Wish::Stopped {
+            self.state.was_paused = matches!(self.state.kept.wish, Wish::Pause { .. });
+        }
         self.state.kept.wish = Wish::Stopped;
-        self.state.trouble = None;
-        self.keep();
+        self.forget_trouble();
         if let EngineStage::Present(_) = self.state.engine
             && let EngineStage::Present(crew) = std::mem::take(&mut self.state.engine)
         {
             self.state.engine = EngineStage::Finishing(crew, Instant::now());
         }
+        self.run_or_rest();
+        self.keep();
     }
 
     /// Sets a key that has no control of its own.
@@ -279,7 +311,8 @@ impl Desk {
     }
 
     fn block(&mut self, host: &str, is_blocked: bool) {
-        let mut blocked = self.config.crawl.blocked_sites.clone();
+        let before = self.config.crawl.blocked_sites.clone();
+        let mut blocked = before.clone();
         blocked.retain(|one| one != host);
         if is_blocked {
             blocked.push(host.to_owned());
@@ -289,12 +322,25 @@ impl Desk {
             Some(_) => self.config.crawl.blocked_sites = blocked,
             None => self.set_key("crawl.blocked_sites", list(&blocked)),
         }
-        let done = self.engines().iter().map(|engine| match is_blocked {
-            true => engine.block(host),
-            false => engine.unblock(host),
-        });
-        if let Some(why) = done.filter_map(Result::err).next() {
-            self.fail(format!("{host}: {why}"));
+        self.follow_blocked(&before);
+    }
+
+    /// Has the engines leave alone what is blocked now, and visit again what no longer is.
+    fn follow_blocked(&mut self, before: &[String]) {
+        let now = &self.config.crawl.blocked_sites;
+        let mut failed = Vec::new();
+        for engine in self.engines() {
+            let new = now.iter().filter(|host| !before.contains(host));
+            let gone = before.iter().filter(|host| !now.contains(host));
+            let new = new.map(|host| (host, engine.block(host)));
+            let gone = gone.map(|host| (host, engine.unblock(host)));
+            failed.extend(new.chain(gone).filter_map(|(host, done)| {
+                let why = done.err()?;
+                Some(format!("{host}: {why}"))
+            }));
+        }
+        if let Some(why) = failed.pop() {
+            self.fail(why);
         }
     }
 
@@ -308,6 +354,9 @@ impl Desk {
             all.push(address.to_owned());
             self.set_bootstrap(all);
         }
+        // It has some time to answer.
+        let now_ms = self.now_ms();
+        self.state.reach.meet(false, now_ms);
         match self.state.engine.crew() {
             Some(_) => self.say(format!("Calling {address}.")),
             None => self.say(format!("{address} is called when the crawl starts.")),
@@ -344,10 +393,11 @@ impl Desk {
         if self.demo.is_some() {
             return self.fail(ONLY_A_DEMO);
         }
-        match JoinFile::read(path) {
+        let path = in_home(path);
+        match JoinFile::read(&path) {
             Ok(joined) => {
                 let is_crawling = self.state.engine.crew().is_some();
-                let offer = joined.offer(path, &self.config, is_crawling);
+                let offer = joined.offer(&path, &self.config, is_crawling);
                 self.state.offer = Some((joined, offer));
             }
             Err(why) => {
@@ -361,10 +411,6 @@ impl Desk {
         let Some((joined, _)) = self.state.offer.take() else {
             return;
         };
-        // Keys that the file leaves out are as in a fresh crawl, not as in the last one.
-        let usual = Settings::default();
-        self.set_bootstrap(usual.overlay.bootstrap);
-        self.set_seeds(usual.crawl.seeds);
         for (key, value) in joined.keys {
             self.set_key(&key, value);
         }
@@ -423,6 +469,8 @@ impl Desk {
             return;
         }
         let shown = self.shown.clone();
+        // A limit of 500 MB is shown as 1 GB, and stays what it is.
+        let disk_gb = super::settings::view(&self.config).disk_gb;
         for proposed in [
             Setting::DownloadKibPerS(shown.download_kib_per_s),
             Setting::UploadKibPerS(shown.upload_kib_per_s),
@@ -431,39 +479,50 @@ impl Desk {
             Setting::Connections(shown.connections),
             Setting::CpuPercent(shown.cpu_percent),
         ] {
-            self.change(&proposed);
+            if proposed != Setting::DiskGb(disk_gb) {
+                self.change(&proposed);
+            }
         }
     }
 
-    /// Has the running engine follow settings that have changed.
+    /// Has everything that runs follow settings that have changed.
     pub fn apply_changes(&mut self, before: &Settings) {
-        let now = self.config.clone();
-        if before.desktop.start_at_login != now.desktop.start_at_login
-            && let Err(why) = autostart::set(now.desktop.start_at_login)
+        let is_wanted = self.config.desktop.start_at_login;
+        if before.desktop.start_at_login != is_wanted
+            && let Err(why) = autostart::set(is_wanted)
         {
             self.fail(format!("Starting at login could not be changed: {why}"));
         }
-        let starts_again = before.overlay.kind != now.overlay.kind
-            || before.overlay.allow_supernode != now.overlay.allow_supernode;
-        if starts_again {
+        if before.overlay.kind != self.config.overlay.kind {
             self.start_again();
         }
+        if let Some(watcher) = &self.watcher {
+            watcher.set_rules(&self.config.schedule, &self.config.pause);
+        }
+        self.tell_engine(before);
+    }
+
+    /// Tells the engine, if there is one, what has changed since it had these settings.
+    pub fn tell_engine(&mut self, before: &Settings) {
+        let now = &self.config;
         if before.limits != now.limits
             && let Some(engine) = self.engine()
         {
             engine.limits().apply(&now.limits);
-        }
-        if let Some(watcher) = &self.watcher {
-            watcher.set_rules(&now.schedule, &now.pause);
         }
         if before.archive != now.archive
             && let Some(engine) = self.engine()
         {
             engine.ledger().set_archive_limit(disk_limit(&now.archive));
         }
-        let is_other_crawl =
-            before.crawl.scope != now.crawl.scope || before.crawl.max_depth != now.crawl.max_depth;
-        if is_other_crawl {
+        let is_allowed = now.overlay.allow_supernode;
+        if before.overlay.allow_supernode != is_allowed {
+            let engines = self.engines().iter();
+            engines.for_each(|engine| engine.allow_supernode(is_allowed));
+        }
+        self.follow_blocked(&before.crawl.blocked_sites);
+        let crawl = CrawlDefinition::from_settings;
+        if crawl(&before.crawl) != crawl(&self.config.crawl) {
             self.begin_crawl();
         }
     }

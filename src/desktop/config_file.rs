@@ -10,10 +10,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use toml_edit::{DocumentMut, Item, Table, Value};
+use toml_edit::{Array, Decor, DocumentMut, Item, RawString, Table, Value};
 
 /// How long a change may wait for others.
 const DELAY: Duration = Duration::from_millis(500);
+/// How long to wait before what could not be written is tried again.
+const AGAIN: Duration = Duration::from_secs(30);
 
 /// See the module.
 pub struct ConfigFile {
@@ -21,6 +23,8 @@ pub struct ConfigFile {
     path: Option<PathBuf>,
     changes: BTreeMap<String, Value>,
     due: Option<Instant>,
+    /// The error that was last told: it is told once, however often it is met.
+    told: String,
 }
 
 /// Why the file could not be changed.
@@ -44,43 +48,69 @@ impl ConfigFile {
             path,
             changes: BTreeMap::new(),
             due: None,
+            told: String::new(),
         }
     }
 
     /// A `section.key` has another value.
     pub fn set(&mut self, key: &str, value: Value, now: Instant) {
         self.changes.insert(key.to_owned(), value);
-        self.due.get_or_insert(now + DELAY);
+        let due = now + DELAY;
+        self.due = Some(self.due.map_or(due, |at| at.min(due)));
     }
 
     /// Writes what has waited long enough.
     pub fn write_if_due(&mut self, now: Instant) -> Result<(), WriteError> {
         match self.due {
-            Some(due) if now >= due => self.write(),
+            Some(due) if now >= due => self.write_at(now),
             _ => Ok(()),
         }
     }
 
-    /// Writes what waits. What cannot be written is given up: the next change would meet
-    /// the same error, and the volunteer has been told.
+    /// Writes what waits.
     pub fn write(&mut self) -> Result<(), WriteError> {
-        self.due = None;
-        let changes = std::mem::take(&mut self.changes);
-        let Some(path) = self.path.as_deref().filter(|_| !changes.is_empty()) else {
-            return Ok(());
-        };
-        let io = |error| WriteError::Io(path.to_owned(), error);
-        let old = match std::fs::read_to_string(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-            Err(error) => return Err(io(error)),
-        };
-        let new = edited(&old, &changes).map_err(|error| match error {
-            EditError::Toml(why) => WriteError::NotToml(path.to_owned(), why),
-            EditError::NoSection(name) => WriteError::NoSection(name),
-        })?;
-        replace(path, new.as_bytes()).map_err(io)
+        self.write_at(Instant::now())
     }
+
+    /// What cannot be written goes on waiting: the disk may have room again, and whoever
+    /// edits the file may be done with it.
+    fn write_at(&mut self, now: Instant) -> Result<(), WriteError> {
+        self.due = None;
+        let written = match &self.path {
+            Some(path) if !self.changes.is_empty() => write_to(path, &self.changes),
+            _ => Ok(()),
+        };
+        match written {
+            Ok(()) => {
+                self.changes.clear();
+                self.told.clear();
+                Ok(())
+            }
+            Err(why) => {
+                self.due = Some(now + AGAIN);
+                let before = std::mem::replace(&mut self.told, why.to_string());
+                match before == self.told {
+                    true => Ok(()),
+                    false => Err(why),
+                }
+            }
+        }
+    }
+}
+
+/// Makes these changes in the file.
+fn write_to(path: &Path, changes: &BTreeMap<String, Value>) -> Result<(), WriteError> {
+    let io = |error| WriteError::Io(path.to_owned(), error);
+    let old = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(io(error)),
+    };
+    let new = edited(&old, changes).map_err(|error| match error {
+        EditError::Toml(why) => WriteError::NotToml(path.to_owned(), why),
+        EditError::NoSection(name) => WriteError::NoSection(name),
+    })?;
+    replace(path, new.as_bytes()).map_err(io)
 }
 
 enum EditError {
@@ -100,18 +130,106 @@ fn edited(text: &str, changes: &BTreeMap<String, Value>) -> Result<String, EditE
             .as_table_like_mut()
             .ok_or_else(|| EditError::NoSection(section.to_owned()))?;
         match table.get_mut(name).and_then(Item::as_value_mut) {
-            Some(old) => {
-                // A comment behind the value belongs to the line, not to the value.
-                let decor = old.decor().clone();
-                *old = value.clone();
-                *old.decor_mut() = decor;
-            }
+            Some(old) => change(old, value),
             None => {
                 table.insert(name, Item::Value(value.clone()));
             }
         }
     }
     Ok(document.to_string())
+}
+
+/// Gives a value in the file another one.
+fn change(old: &mut Value, new: &Value) {
+    if let Some(list) = old.as_array_mut()
+        && let Some(wanted) = new.as_array().and_then(words)
+        && words(list).is_some()
+    {
+        change_list(list, &wanted);
+        // The order counts too: a crawl is known by it.
+        if words(list).is_some_and(|now| now == wanted) {
+            return;
+        }
+    }
+    // A comment behind the value belongs to the line, not to the value.
+    let decor = old.decor().clone();
+    *old = new.clone();
+    *old.decor_mut() = decor;
+}
+
+/// The items of a list of words; `None` if it is a list of something else.
+fn words(list: &Array) -> Option<Vec<&str>> {
+    list.iter().map(Value::as_str).collect()
+}
+
+/// Takes words out of a list, and adds others at its end. What stays keeps the comments
+/// before it and the one behind it, on the same line. That one comes after a comma, so
+/// that for the parser it belongs to the next item, or to the end of the list.
+fn change_list(list: &mut Array, wanted: &[&str]) {
+    let here = words(list).unwrap_or_default();
+    let (behind, before) = around(list);
+    let first = if here.is_empty() {
+        ""
+    } else {
+        before[0].as_str()
+    };
+    let mut new = Array::new();
+    let mut push = |mut item: Value, last: &str, lead: &str| {
+        let is_bare_first = new.is_empty() && lead.trim().is_empty();
+        let lead = if is_bare_first { first } else { lead };
+        *item.decor_mut() = Decor::new(joined(last, lead), "");
+        new.push_formatted(item);
+    };
+    // What stands behind the last item so far, and comments of those that are gone.
+    let (mut last, mut left_over) = (behind[0].clone(), String::new());
+    for (number, item) in list.iter().enumerate() {
+        let lead = joined(&left_over, &before[number]);
+        if wanted.contains(&here[number]) {
+            push(item.clone(), &last, &lead);
+            last.clone_from(&behind[number + 1]);
+            left_over.clear();
+        } else {
+            left_over = lead.trim_end().to_owned();
+        }
+    }
+    let lead = first.rfind('\n').map_or(" ", |at| &first[at..]);
+    for &word in wanted.iter().filter(|word| !here.contains(word)) {
+        push(Value::from(word), &last, &joined(&left_over, lead));
+        last.clear();
+        left_over.clear();
+    }
+    let end = joined(&left_over, &before[here.len()]);
+    new.set_trailing(joined(&last, &end));
+    new.set_trailing_comma(list.trailing_comma());
+    *new.decor_mut() = list.decor().clone();
+    *list = new;
+}
+
+/// Spaces, line breaks and comments of a list: what stands on the same line behind its
+/// beginning and behind each item, and what stands before each item and before its end.
+fn around(list: &Array) -> (Vec<String>, Vec<String>) {
+    let mut gaps = Vec::new();
+    let mut gap = String::new();
+    for item in list.iter() {
+        gaps.push(gap + raw_text(item.decor().prefix()));
+        gap = raw_text(item.decor().suffix()).to_owned();
+    }
+    gaps.push(gap + raw_text(Some(list.trailing())));
+    let split = |gap: &String| {
+        let (behind, before) = gap.split_at(gap.find('\n').unwrap_or(0));
+        (behind.to_owned(), before.to_owned())
+    };
+    gaps.iter().map(split).unzip()
+}
+
+fn raw_text(raw: Option<&RawString>) -> &str {
+    raw.and_then(RawString::as_str).unwrap_or_default()
+}
+
+/// Both, one after the other: a comment ends with its line.
+fn joined(one: &str, other: &str) -> String {
+    let is_cut = one.contains('#') && !other.starts_with('\n');
+    [one, if is_cut { "\n" } else { "" }, other].concat()
 }
 
 /// Replaces a file as a whole, through links, with the rights that it had.
@@ -164,6 +282,43 @@ mod tests {
         assert_eq!(settings.crawl.seeds, ["http://a/"]);
     }
 
+    fn list_after(text: &str, wanted: &[&str]) -> String {
+        let list: Array = wanted.iter().copied().collect();
+        let list = [("crawl.seeds", Value::Array(list))];
+        let Ok(new) = edited(&format!("[crawl]\nseeds = {text}\n"), &changes(&list)) else {
+            panic!("refused");
+        };
+        let list = new.split_once(" = ").unwrap().1;
+        let read: DocumentMut = new.parse().unwrap();
+        assert_eq!(
+            words(read["crawl"]["seeds"].as_array().unwrap()).unwrap(),
+            wanted
+        );
+        list.trim_end().to_owned()
+    }
+
+    /// A site that was added in the window cost all comments in the list.
+    #[test]
+    fn a_list_keeps_the_comments_of_what_stays() {
+        let text = "[ # all\n  # Mine.\n  'a', # home\n  'b', # gone\n  \
+                    # Theirs.\n  'c' # far\n]";
+        let added = text.replace("'c' # far\n", "'c', # far\n  \"d\"\n");
+        assert_eq!(list_after(text, &["a", "b", "c", "d"]), added);
+        let without = text.replace("  'b', # gone\n", "");
+        assert_eq!(list_after(text, &["a", "c"]), without);
+        let first_gone = text.replace("  'a', # home\n", "");
+        assert_eq!(list_after(text, &["b", "c"]), first_gone);
+        let none = "[ # all\n  # Mine.\n  # Theirs.\n]";
+        assert_eq!(list_after(text, &[]), none);
+        assert_eq!(list_after("['a', 'b']", &["b", "c"]), "['b', \"c\"]");
+        assert_eq!(list_after("[]", &["a", "b"]), "[\"a\", \"b\"]");
+        assert_eq!(list_after("[ # none\n]", &["a"]), "[ # none\n\"a\"\n]");
+        assert_eq!(list_after("['a', # x\n 'b']", &["a"]), "['a' # x\n]");
+        // Another order used to be ignored.
+        assert_eq!(list_after("['a', 'b']", &["b", "a"]), "[\"b\", \"a\"]");
+        assert_eq!(list_after("['b', # x\n]", &["a", "b"]), "[\"a\", \"b\"]");
+    }
+
     #[test]
     fn the_built_in_file_keeps_every_line_but_the_changed_one() {
         let list = [("crawl.max_depth", Value::from(42))];
@@ -193,5 +348,28 @@ mod tests {
         file.set("crawl.max_depth", Value::from(3), now);
         assert!(matches!(file.write(), Err(WriteError::NotToml(..))));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "[crawl\n");
+    }
+
+    /// What could not be written was forgotten, and the first page came again.
+    #[test]
+    fn what_cannot_be_written_is_told_once_and_written_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.toml");
+        std::fs::write(&path, "[crawl\n").unwrap();
+        let mut file = ConfigFile::new(Some(path.clone()));
+        let now = Instant::now();
+        file.set("crawl.max_depth", Value::from(1), now);
+        assert!(file.write_if_due(now + DELAY).is_err());
+        assert!(
+            file.write_if_due(now + DELAY + AGAIN).is_ok(),
+            "told before"
+        );
+        std::fs::write(&path, "").unwrap();
+        let later = now + DELAY + 2 * AGAIN;
+        file.write_if_due(later - DELAY).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "", "not yet");
+        file.write_if_due(later).unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "[crawl]\nmax_depth = 1\n");
     }
 }

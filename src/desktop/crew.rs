@@ -84,6 +84,23 @@ pub enum Crew {
     },
 }
 
+/// Why there is no crew.
+pub struct NoStart {
+    /// In a sentence.
+    pub why: String,
+    /// Whether it would start if there were room on the disk.
+    pub is_disk_full: bool,
+}
+
+impl From<String> for NoStart {
+    fn from(why: String) -> Self {
+        Self {
+            why,
+            is_disk_full: false,
+        }
+    }
+}
+
 impl Crew {
     /// Starts a peer, and takes part in the crawl of the settings if they name seeds.
     /// It fetches nothing if the volunteer or the conditions are against it.
@@ -91,14 +108,16 @@ impl Crew {
         settings: Settings,
         data: Option<&DataDirectory>,
         say: &Say,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, NoStart> {
         let limits = Limits::new(&settings.limits);
         let mut secret = [0; 32];
         let mut kept = None;
         match data {
             Some(data) => {
-                let opened = data.keep_peer(&settings);
-                let opened = opened.map_err(|why| why.to_string())?;
+                let opened = data.keep_peer(&settings).map_err(|why| NoStart {
+                    is_disk_full: why.is_disk_full(),
+                    why: why.to_string(),
+                })?;
                 for notice in &opened.notices {
                     tracing::warn!("{notice}");
                 }
@@ -151,7 +170,7 @@ impl Crew {
     }
 
     /// Starts the demo: its web, its peers, and once they know each other its crawl.
-    pub fn demo(spec: &DemoSpec, mut settings: Settings) -> Result<Self, String> {
+    pub fn demo(spec: &DemoSpec, mut settings: Settings) -> Result<Self, NoStart> {
         settings.network.allow_private = true;
         let hosts = spec.hosts.clamp(1, (spec.pages / 3).max(1));
         let web = Web::start(WebSpec::new(hosts, spec.pages, spec.seed));

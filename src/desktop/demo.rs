@@ -43,8 +43,9 @@ impl Desk {
         }
         self.demo = None;
         self.state.kept.wish = Wish::Stopped;
-        self.state.trouble = None;
+        self.forget_trouble();
         self.state.starts_again = false;
+        self.state.was_paused = false;
         if let Some(blocked) = self.state.blocked_before.take() {
             self.config.crawl.blocked_sites = blocked;
         }

@@ -24,9 +24,10 @@ use super::doorbell::Doorbell;
 use super::engine_stage::EngineStage;
 use super::history::History;
 use super::join_file::JoinFile;
-use super::keepsake::Keepsake;
+use super::keepsake::{self, Keepsake};
 use super::link::Order;
 use super::log::EventLog;
+use super::looks;
 use super::picture::Picture;
 use super::reach::Reach;
 use super::settings;
@@ -39,15 +40,19 @@ use crate::conditions::local_time::utc_offset_minutes;
 use crate::conditions::{Reason, Watcher};
 use crate::config::Settings;
 use crate::data_directory::DataDirectory;
-use crate::engine::{Engine, WhyStopped, pausing};
+use crate::engine::{Engine, WhyStopped, most_fetches, pausing};
 use crate::limits::{Limits, Quota};
 
 /// How often it looks around, and makes a model at most.
 const PERIOD: Duration = Duration::from_millis(250);
 /// How often the graphs move.
 const SECOND: Duration = Duration::from_secs(1);
-/// How often what must not be lost is written.
-const KEEP_PERIOD: Duration = Duration::from_secs(60);
+/// How often what must not be lost is written while pages come, if it is something new.
+const KEEP_PERIOD: Duration = Duration::from_secs(5);
+/// The same at rest, when little is new: a disk may sleep.
+const KEEP_AT_REST_PERIOD: Duration = Duration::from_secs(60);
+/// How often the graphs are.
+const GRAPHS_PERIOD: Duration = Duration::from_secs(60);
 /// A window in which nothing happens is drawn again after so long, to move the time on.
 const IDLE_PERIOD: Duration = Duration::from_secs(5);
 /// Numbers that always move move no more often: drawing costs the volunteer's processor.
@@ -108,8 +113,14 @@ pub struct State {
     pub engine: EngineStage,
     /// Whether it is to start again once it has ended.
     pub starts_again: bool,
+    /// Whether it was paused before it was told to finish, so that to pause takes that back.
+    pub was_paused: bool,
+    /// What it was started with, until it is told what was changed meanwhile.
+    pub started_with: Option<Settings>,
     /// What needs the volunteer.
     pub trouble: Option<String>,
+    /// When it tries by itself, if that is likely to help; in the past while it does.
+    pub tries_again: Option<Instant>,
     /// Whether anybody can be reached.
     pub reach: Reach,
     /// Whether there was an engine since the program started.
@@ -132,6 +143,8 @@ pub struct State {
     pub raise_window: u64,
     /// The icon in the tray.
     pub tray: Option<TrayIcon>,
+    /// Whether the desktop's own colours are dark, if it says so.
+    pub system_is_dark: Option<bool>,
     /// The volunteer's documents; to find them, a file is read.
     pub documents: OnceCell<PathBuf>,
     /// Whether the window is to close, and the program to end.
@@ -157,6 +170,10 @@ pub struct State {
     published: Option<Instant>,
     second: Option<Instant>,
     kept_at: Option<Instant>,
+    graphs_kept_at: Option<Instant>,
+    /// What of `kept` is in its file.
+    written: Option<Keepsake>,
+    is_keep_failing: bool,
 }
 
 impl Desk {
@@ -183,6 +200,9 @@ impl Desk {
 
     fn open(&mut self) {
         self.state.clock = Some(Clock::start());
+        self.watch_looks();
+        let most_fetches = u32::try_from(most_fetches(&self.config));
+        self.abilities.most_fetches = most_fetches.unwrap_or(u32::MAX);
         if self.demo.is_none() {
             tray::show(&self.orders);
         }
@@ -211,10 +231,23 @@ impl Desk {
         self.publish();
     }
 
+    /// Hears from the desktop whether its colours are dark.
+    fn watch_looks(&self) {
+        let orders = self.orders.clone();
+        let tell = move |is_dark| {
+            // The desk has ended: nobody wants to know.
+            let _ended = orders.send(Order::SystemTheme(is_dark));
+        };
+        if let Err(why) = looks::watch(tell) {
+            tracing::debug!("no thread for the desktop's colours: {why}");
+        }
+    }
+
     fn close(mut self) {
         self.count();
         self.write_config();
         self.keep();
+        self.keep_graphs();
         self.end_now();
     }
 
@@ -240,6 +273,8 @@ impl Desk {
 
     /// Shows the first page.
     pub fn ask_first(&mut self) {
+        // What was typed when it was there before is gone.
+        self.forget_first_problems();
         let folder = self.archive_folder();
         self.state.first_run = Some(FirstRun {
             has_crawl: self.has_crawl(),
@@ -298,12 +333,15 @@ impl Desk {
             self.sample();
             self.look_out();
         }
-        if self.state.kept_at.is_none_or(|at| now >= at + KEEP_PERIOD) {
-            let is_first = self.state.kept_at.is_none();
-            self.state.kept_at = Some(now);
-            if !is_first {
-                self.keep();
-            }
+        let keep_period = match self.state.picture.idle_ms() < WORTH_SAYING_MS {
+            true => KEEP_PERIOD,
+            false => KEEP_AT_REST_PERIOD,
+        };
+        if is_due(&mut self.state.kept_at, keep_period, now) {
+            self.keep();
+        }
+        if is_due(&mut self.state.graphs_kept_at, GRAPHS_PERIOD, now) {
+            self.keep_graphs();
         }
         if let Err(why) = self.file.write_if_due(now) {
             self.fail(format!("The settings could not be saved: {why}"));
@@ -340,6 +378,7 @@ impl Desk {
             stage: self.state.engine.stage(),
             hold: self.hold(),
             trouble: self.trouble(),
+            tries_again: self.state.tries_again.is_some(),
             fetching: all.iter().map(Engine::fetching).sum(),
             outstanding: all.iter().map(Engine::outstanding).sum(),
             next_ms: all.iter().filter_map(Engine::next_fetch_ms).min(),
@@ -366,7 +405,7 @@ impl Desk {
             RunState::Paused(reason) => format!("Paused: {}.", reason_words(*reason)),
             RunState::Finishing { .. } => "Finishing what is under way.".to_owned(),
             RunState::Stopped => "Stopped.".to_owned(),
-            RunState::NeedsYou(text) => text.clone(),
+            RunState::NeedsYou { text, .. } => text.clone(),
         };
         if self.state.picture.idle_ms() < WORTH_SAYING_MS {
             // Pages come: what goes wrong from now on is news.
@@ -377,12 +416,12 @@ impl Desk {
                 tray.tell(&words, state.can_start());
             }
             match state {
-                RunState::NeedsYou(_) => {
+                RunState::NeedsYou { .. } => {
                     tracing::error!("{words}");
                     self.state.told_outside.tell(&words);
                 }
                 RunState::Paused(PauseReason::QuotaUsed { .. } | PauseReason::ArchiveFull) => {
-                    tracing::info!("{words}");
+                    tracing::warn!("{words}");
                     self.state.told_outside.tell(&words);
                 }
                 _ => tracing::info!("{words}"),
@@ -438,11 +477,29 @@ impl Desk {
 
     /// Writes what is remembered from run to run; of a demo, nothing is.
     pub fn keep(&mut self) {
+        let kept = self.state.kept;
+        let Some(data) = self.data.as_ref().filter(|_| !self.is_demo()) else {
+            return;
+        };
+        if self.state.written == Some(kept) {
+            return;
+        }
+        let written = kept.write(data.path());
+        let was_failing = std::mem::replace(&mut self.state.is_keep_failing, written.is_err());
+        match written {
+            Ok(()) => self.state.written = Some(kept),
+            // Once is enough.
+            Err(_) if was_failing => {}
+            Err(why) => tracing::warn!("what the window remembers could not be written: {why}"),
+        }
+    }
+
+    fn keep_graphs(&self) {
         if !self.is_demo()
             && let Some(data) = &self.data
-            && let Err(why) = self.state.kept.write(data.path(), &self.state.history)
+            && let Err(why) = keepsake::write_graphs(data.path(), &self.state.history)
         {
-            tracing::warn!("what the window remembers could not be written: {why}");
+            tracing::warn!("the graphs could not be written: {why}");
         }
     }
 
@@ -482,7 +539,13 @@ impl Desk {
         same.now_ms = model.now_ms;
         if !matches!(
             model.state,
-            RunState::Crawling | RunState::Waiting(_) | RunState::Finishing { .. }
+            RunState::Crawling
+                | RunState::Waiting(_)
+                | RunState::Finishing { .. }
+                | RunState::NeedsYou {
+                    is_running: true,
+                    ..
+                }
         ) {
             // At rest only the time moves on in them, and that can wait.
             same.graphs = model.graphs.clone();
@@ -508,6 +571,16 @@ impl Desk {
             (self.wake)();
         }
     }
+}
+
+/// Whether a period has passed since the last time, which is now if so. Nothing is due at once.
+fn is_due(last: &mut Option<Instant>, period: Duration, now: Instant) -> bool {
+    let since = *last.get_or_insert(now);
+    let is_due = now >= since + period;
+    if is_due {
+        *last = Some(now);
+    }
+    is_due
 }
 
 fn reason_words(reason: PauseReason) -> &'static str {

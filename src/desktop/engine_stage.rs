@@ -4,7 +4,7 @@
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::crew::{Crew, Say};
+use super::crew::{Crew, NoStart, Say};
 use super::desk::Desk;
 use super::reach::Reach;
 use super::stage::{Stage, Wish};
@@ -14,6 +14,9 @@ use crate::engine::{Engine, Standing, pausing};
 /// Finishing gives up on fetches that take longer than this.
 const FINISH_LIMIT: Duration = Duration::from_secs(120);
 
+/// How soon it tries again to start, when the disk was full.
+const TRY_AGAIN: Duration = Duration::from_secs(30);
+
 /// The engine, and how far it is.
 #[derive(Default)]
 pub enum EngineStage {
@@ -21,7 +24,7 @@ pub enum EngineStage {
     #[default]
     Absent,
     /// A thread starts it.
-    Starting(JoinHandle<Result<Crew, String>>),
+    Starting(JoinHandle<Result<Crew, NoStart>>),
     /// It is there.
     Present(Crew),
     /// It completes what is under way, since then.
@@ -54,7 +57,17 @@ impl EngineStage {
 impl Desk {
     /// Starts an engine, in a thread of its own.
     pub fn start(&mut self) {
+        self.forget_trouble();
+        self.start_engine();
+    }
+
+    /// Nothing is wrong any more, or nobody wants to know.
+    pub fn forget_trouble(&mut self) {
         self.state.trouble = None;
+        self.state.tries_again = None;
+    }
+
+    fn start_engine(&mut self) {
         let is_demo = self.demo.is_some();
         let crew = self.state.engine.crew();
         if crew.is_some_and(|crew| crew.is_demo() != is_demo) {
@@ -67,6 +80,7 @@ impl Desk {
             _ => return,
         }
         self.sums_mut().begin();
+        self.state.started_with = Some(self.config.clone());
         self.state.told = None;
         self.state.is_demo_told = false;
         let (config, data, demo) = (self.config.clone(), self.data.clone(), self.demo.clone());
@@ -78,10 +92,10 @@ impl Desk {
             Some(spec) => Crew::demo(&spec, config),
             None => Crew::peer(config, data.as_deref(), &say),
         };
-        match thread::Builder::new().name("starting".into()).spawn(work) {
-            Ok(thread) => self.state.engine = EngineStage::Starting(thread),
-            Err(why) => self.state.trouble = Some(format!("Cannot start: {why}")),
-        }
+        self.state.engine = match thread::Builder::new().name("starting".into()).spawn(work) {
+            Ok(thread) => EngineStage::Starting(thread),
+            Err(why) => self.not_started(why.to_string().into()),
+        };
     }
 
     /// Ends the engine, in a thread of its own.
@@ -114,15 +128,8 @@ impl Desk {
         let next = match std::mem::take(&mut self.state.engine) {
             EngineStage::Starting(thread) if thread.is_finished() => match thread.join() {
                 Ok(Ok(crew)) => self.welcome(crew),
-                Ok(Err(why)) => {
-                    tracing::error!("cannot start: {why}");
-                    self.state.trouble = Some(format!("It cannot start: {why}"));
-                    EngineStage::Absent
-                }
-                Err(_) => {
-                    self.state.trouble = Some("It cannot start; the log says more.".into());
-                    EngineStage::Absent
-                }
+                Ok(Err(why)) => self.not_started(why),
+                Err(_) => self.not_started("the log says more".to_owned().into()),
             },
             EngineStage::Ending(thread) if thread.is_finished() => {
                 join(thread);
@@ -131,6 +138,7 @@ impl Desk {
             other => other,
         };
         self.state.engine = next;
+        self.catch_up();
         if let EngineStage::Finishing(crew, since) = &self.state.engine {
             let has_left = |engine: &Engine| engine.run_state().standing == Standing::Left;
             if crew.engines().iter().all(has_left) || since.elapsed() > FINISH_LIMIT {
@@ -139,17 +147,39 @@ impl Desk {
             }
         }
         if matches!(self.state.engine, EngineStage::Absent) {
+            let is_wanted = self.state.kept.wish != Wish::Stopped;
             let starts_again = std::mem::take(&mut self.state.starts_again);
-            if starts_again && self.state.kept.wish != Wish::Stopped {
+            let is_due = |at: Instant| at <= Instant::now();
+            if starts_again && is_wanted {
                 self.start();
+            } else if is_wanted && self.state.tries_again.is_some_and(is_due) {
+                // What was wrong stays said until it is no longer so.
+                self.start_engine();
             }
         }
     }
 
+    /// It did not start. The same trouble as before is no news.
+    fn not_started(&mut self, NoStart { why, is_disk_full }: NoStart) -> EngineStage {
+        self.forget_trouble();
+        if self.state.kept.wish == Wish::Stopped {
+            // It was told to stop meanwhile.
+            tracing::error!("cannot start: {why}");
+            return EngineStage::Absent;
+        }
+        let mut trouble = format!("It cannot start: {why}");
+        if is_disk_full {
+            let seconds = TRY_AGAIN.as_secs();
+            trouble = format!("{trouble}. It tries again every {seconds} seconds.");
+            self.state.tries_again = Some(Instant::now() + TRY_AGAIN);
+        }
+        self.state.trouble = Some(trouble);
+        EngineStage::Absent
+    }
+
     fn welcome(&mut self, crew: Crew) -> EngineStage {
-        self.state.picture.begin();
-        self.state.reach = Reach::default();
         self.state.has_run = true;
+        self.forget_trouble();
         if self.state.starts_again || crew.is_demo() != self.demo.is_some() {
             // It was left before it had begun.
             self.state.starts_again = self.state.kept.wish != Wish::Stopped;
@@ -157,6 +187,9 @@ impl Desk {
             self.end();
             return std::mem::take(&mut self.state.engine);
         }
+        let activity = crew.engine().map(|engine| engine.activity().clone());
+        self.state.picture.begin(activity);
+        self.state.reach = Reach::default();
         if let Some(text) = crew.demo_introduction() {
             self.say(text);
         }
@@ -164,6 +197,15 @@ impl Desk {
             return EngineStage::Finishing(crew, Instant::now());
         }
         EngineStage::Present(crew)
+    }
+
+    /// An engine that has just come is told what was changed while it started.
+    fn catch_up(&mut self) {
+        if self.state.engine.crew().is_some()
+            && let Some(before) = self.state.started_with.take()
+        {
+            self.tell_engine(&before);
+        }
     }
 
     /// Has the engine run or rest, as the volunteer and the conditions want.

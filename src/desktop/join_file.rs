@@ -4,15 +4,16 @@
 //! peers must agree on, and what is crawled. It comes from somebody else, so nothing but
 //! these keys is taken from it, and what it would do is shown before it is done.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 
 use peercrawl_ui::model::{JoinOffer, OverlayKind};
-use toml_edit::{Array, DocumentMut, Item, Table, Value};
+use toml_edit::{Array, DocumentMut, Item, Table, TomlError, Value};
 
 use super::addresses;
 use crate::canonical::CanonicalForm;
-use crate::config::{OverlayChoice, Scope, Settings};
+use crate::config::{BUILT_IN, OverlayChoice, Scope, Settings};
 
 /// The keys that a join file may set.
 const KEYS: &[&str] = &[
@@ -47,8 +48,9 @@ const HEAD: &str = "# A PeerCrawl join file. Whoever opens it with PeerCrawl is 
 /// A join file that was read and found in order.
 #[derive(Debug, Clone)]
 pub struct JoinFile {
-    /// The keys that it sets, and their values.
-    pub keys: Vec<(String, Value)>,
+    /// All keys that a join file may set: those that it leaves out are as in a fresh crawl,
+    /// not as in the one before.
+    pub keys: BTreeMap<String, Value>,
     /// The settings that a fresh peer would have with it.
     pub settings: Settings,
 }
@@ -79,7 +81,7 @@ impl JoinFile {
             JoinError(format!("This is no join file that can be used: {why}"))
         };
         let document: DocumentMut = text.parse().map_err(|error| wrong(&error))?;
-        let mut keys = Vec::new();
+        let mut keys = usual_values().map_err(|error| wrong(&error))?;
         for (section, item) in document.iter() {
             let table = item.as_table_like();
             let table = table.ok_or_else(|| wrong(&format!("it sets `{section}`")))?;
@@ -87,7 +89,7 @@ impl JoinFile {
                 let key = format!("{section}.{name}");
                 match item.as_value() {
                     Some(value) if KEYS.contains(&key.as_str()) => {
-                        keys.push((key, value.clone().decorated("", "")));
+                        keys.insert(key, value.clone().decorated("", ""));
                     }
                     _ => {
                         let why = format!("it would change `{key}`, which is yours to decide");
@@ -156,6 +158,17 @@ impl JoinFile {
             leaves,
         }
     }
+}
+
+/// What the keys of a join file are in a fresh crawl.
+fn usual_values() -> Result<BTreeMap<String, Value>, TomlError> {
+    let document: DocumentMut = BUILT_IN.parse()?;
+    let value = |key: &str| {
+        let (section, name) = key.split_once('.')?;
+        let value = document.get(section)?.get(name)?.as_value()?;
+        Some((key.to_owned(), value.clone().decorated("", "")))
+    };
+    Ok(KEYS.iter().filter_map(|key| value(key)).collect())
 }
 
 /// The text of a join file for the crawl of these settings. A friend calls us at
@@ -284,6 +297,18 @@ mod tests {
             again.apply_flag(&format!("{key}={value}")).unwrap();
         }
         assert_eq!(again, joined.settings);
+    }
+
+    /// The rules of the crawl before stayed, although the offer did not show them.
+    #[test]
+    fn what_a_file_leaves_out_is_as_in_a_fresh_crawl() {
+        let joined = JoinFile::parse("[crawl]\nseeds = ['http://a.example/']\n").unwrap();
+        assert_eq!(joined.keys.len(), KEYS.len());
+        let mut ours = settings();
+        for (key, value) in &joined.keys {
+            ours.apply_flag(&format!("{key}={value}")).unwrap();
+        }
+        assert_eq!(ours, joined.settings);
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! What the window remembers from run to run: the graphs, the sums, and whether it was
-//! crawling. One small file in the data directory, replaced as a whole.
+//! crawling. Two files in the data directory, each replaced as a whole: the graphs are a
+//! thousand times as large as the rest, which is written more often, so that a crash costs
+//! the sums a few seconds at most.
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,45 +13,54 @@ use super::history::History;
 use super::stage::Wish;
 use super::totals::Sums;
 
-/// Its name.
+/// The names of the files.
 const FILE: &str = "window-memory";
-/// Its first byte; another form gets another number.
-const FORM: u8 = 1;
+const GRAPHS: &str = "window-graphs";
+/// The first byte of the former; another form gets another number.
+const FORM: u8 = 2;
+/// The form in which the graphs were in the same file.
+const FORM_WITH_GRAPHS: u8 = 1;
 
 /// See the module.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Keepsake {
     /// What the volunteer wanted last.
     pub wish: Wish,
     /// What was done so far.
     pub sums: Sums,
-    history: Vec<u8>,
 }
 
 impl Keepsake {
-    fn path(data: &Path) -> PathBuf {
-        data.join(FILE)
-    }
-
     /// What was remembered, and the past of the graphs. What cannot be read is
     /// forgotten: nothing that matters hangs on it.
     pub fn read(data: &Path) -> (Self, History) {
-        let bytes = std::fs::read(Self::path(data)).unwrap_or_default();
-        let kept = match bytes.split_first() {
-            Some((&FORM, rest)) => postcard::from_bytes(rest).unwrap_or_default(),
-            _ => Self::default(),
-        };
-        let history = History::load(&kept.history);
-        (kept, history)
+        let bytes = std::fs::read(data.join(FILE)).unwrap_or_default();
+        let graphs = std::fs::read(data.join(GRAPHS)).unwrap_or_default();
+        match bytes.split_first() {
+            Some((&FORM, rest)) => {
+                let kept = postcard::from_bytes(rest).unwrap_or_default();
+                (kept, History::load(&graphs))
+            }
+            Some((&FORM_WITH_GRAPHS, rest)) => {
+                let (kept, graphs): (Self, Vec<u8>) =
+                    postcard::from_bytes(rest).unwrap_or_default();
+                (kept, History::load(&graphs))
+            }
+            _ => Default::default(),
+        }
     }
 
-    /// Remembers.
-    pub fn write(&mut self, data: &Path, history: &History) -> std::io::Result<()> {
-        self.history = history.save();
+    /// Remembers all but the graphs.
+    pub fn write(&self, data: &Path) -> io::Result<()> {
         // Encoding numbers into memory does not fail.
         let bytes = postcard::to_extend(self, vec![FORM]).unwrap_or_default();
-        replace(&Self::path(data), &bytes)
+        replace(&data.join(FILE), &bytes)
     }
+}
+
+/// Remembers the graphs.
+pub fn write_graphs(data: &Path, history: &History) -> io::Result<()> {
+    replace(&data.join(GRAPHS), &history.save())
 }
 
 #[cfg(test)]
@@ -56,21 +68,39 @@ mod tests {
     use super::*;
     use peercrawl_ui::model::Sample;
 
-    #[test]
-    fn it_is_remembered_and_nonsense_is_forgotten() {
-        let folder = tempfile::tempdir().unwrap();
-        let (mut kept, mut history) = Keepsake::read(folder.path());
-        assert_eq!(kept.wish, Wish::Stopped);
-        kept.wish = Wish::Pause { until_ms: Some(9) };
+    fn a_past() -> History {
+        let mut history = History::default();
         history.add(Sample {
             at_ms: 5,
             ..Sample::default()
         });
-        kept.write(folder.path(), &history).unwrap();
+        history
+    }
+
+    #[test]
+    fn it_is_remembered_and_nonsense_is_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut kept, history) = Keepsake::read(folder.path());
+        assert_eq!(kept.wish, Wish::Stopped);
+        assert!(history.graphs().seconds.is_empty());
+        kept.wish = Wish::Pause { until_ms: Some(9) };
+        kept.write(folder.path()).unwrap();
+        write_graphs(folder.path(), &a_past()).unwrap();
         let (kept, history) = Keepsake::read(folder.path());
         assert_eq!(kept.wish, Wish::Pause { until_ms: Some(9) });
         assert_eq!(history.graphs().seconds.len(), 1);
         std::fs::write(folder.path().join(FILE), [FORM, 200, 1]).unwrap();
         assert_eq!(Keepsake::read(folder.path()).0.wish, Wish::Stopped);
+    }
+
+    #[test]
+    fn what_was_one_file_is_read_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let before = (Wish::Crawl, Sums::default(), a_past().save());
+        let bytes = postcard::to_extend(&before, vec![FORM_WITH_GRAPHS]).unwrap();
+        std::fs::write(folder.path().join(FILE), bytes).unwrap();
+        let (kept, history) = Keepsake::read(folder.path());
+        assert_eq!(kept.wish, Wish::Crawl);
+        assert_eq!(history.graphs().seconds.len(), 1);
     }
 }

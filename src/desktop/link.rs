@@ -31,7 +31,12 @@ pub enum Order {
     /// A page was looked up in the archive.
     Found(String, Found),
     /// The archive was looked through.
-    Archive(Vec<ArchiveFile>),
+    Archive {
+        /// Its files.
+        files: Vec<ArchiveFile>,
+        /// What the rest of the data directory takes.
+        besides_bytes: u64,
+    },
     /// Files of the archive are nobody's any more, and are to be moved.
     MoveFiles {
         /// Where they are.
@@ -45,6 +50,8 @@ pub enum Order {
     ArchiveChanged(Result<String, String>),
     /// There is an icon for the tray.
     Tray(TrayIcon),
+    /// Whether the desktop's own colours are dark, if it says so.
+    SystemTheme(Option<bool>),
     /// Something that takes a while is done, or went wrong.
     Done(Result<String, String>),
 }
@@ -73,11 +80,14 @@ impl Backend for Link {
 }
 
 impl Link {
-    /// A link to a desk that could not be set to work.
+    /// A link to a desk that could not be set to work: the window closes again.
     pub(super) fn dead() -> Self {
         let (orders, _) = crossbeam_channel::bounded(1);
         Self {
-            model: Arc::default(),
+            model: Arc::new(ArcSwap::from_pointee(Model {
+                quits: true,
+                ..Model::default()
+            })),
             orders,
             held_back: VecDeque::new(),
         }

@@ -20,6 +20,7 @@
 //! - `history`, `totals`, `keepsake`: the past, and how it is kept
 //! - `doorbell`: a second start brings the first one's window forward
 //! - `tray`: the icon in the tray, where there is one
+//! - `looks`: whether the desktop is dark
 //! - `autostart`, `tasks`, `moving`, `log`: what else a desktop app needs
 
 mod addresses;
@@ -37,6 +38,7 @@ mod join_file;
 mod keepsake;
 mod link;
 mod log;
+mod looks;
 mod moving;
 mod network_view;
 mod picture;
@@ -91,6 +93,13 @@ pub struct Opening {
     pub log: EventLog,
 }
 
+impl Opening {
+    /// Whether the volunteer has to answer the first page before anything is fetched.
+    fn asks_first(&self) -> bool {
+        !self.settings.desktop.first_run_done && self.demo.is_none()
+    }
+}
+
 /// How the window opens.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Window {
@@ -111,13 +120,16 @@ impl Desktop {
     /// Sets the desk to work; `wake` is called for each new model.
     pub fn start(opening: Opening, wake: impl Fn() + Send + 'static) -> io::Result<Self> {
         let (orders, receiver) = bounded(ORDERS);
-        let model = Arc::new(ArcSwap::from_pointee(Model::default()));
         let data = opening.data.as_ref();
         let doorbell = data.and_then(|data| hang(data.path(), &orders));
         let mut shown = settings::view(&opening.settings);
-        if !opening.settings.desktop.first_run_done && opening.demo.is_none() {
+        if opening.asks_first() {
             settings::propose(&mut shown);
         }
+        let model = Arc::new(ArcSwap::from_pointee(Model {
+            settings: Arc::new(shown.clone()),
+            ..Model::default()
+        }));
         let watcher = opening.conditions.and_then(|sources| {
             let watcher = Watcher::start(&opening.settings, sources, |verdict| {
                 tracing::info!("{verdict}");
@@ -230,7 +242,8 @@ pub fn open(opening: Opening, window: Window, stop: Receiver<()>) -> Result<(), 
     let window = WindowOptions {
         icon: peercrawl_ui::icon(ICON),
         size: window.size,
-        is_hidden: window.is_hidden,
+        // Somebody has to see the first page.
+        is_hidden: window.is_hidden && !opening.asks_first(),
     };
     let mut started = None;
     let mut failed = None;

@@ -1,7 +1,7 @@
 //! Moving files of the archive elsewhere: to another folder, perhaps on another disk.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 /// The ending of a complete file.
@@ -24,25 +24,41 @@ pub fn complete(folder: &Path) -> io::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Makes the folder that files are to be moved to, and says why that is no place for them.
-pub fn prepare(from: &Path, to: &Path) -> io::Result<PathBuf> {
+/// Says why that is no place for files, as far as its path tells.
+pub fn check(from: &Path, to: &Path) -> io::Result<()> {
     let refuse = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+    match (to.is_absolute(), to.starts_with(from)) {
+        (false, _) => refuse("Write the whole path of the folder, such as /media/stick/pages."),
+        (_, true) => refuse("That folder is inside of the archive."),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the folder that files are to be moved to, and says why that is no place for them.
+/// That disk may be slow, or not answer at all.
+pub fn prepare(from: &Path, to: &Path) -> io::Result<PathBuf> {
+    check(from, to)?;
     std::fs::create_dir_all(to)?;
     let to = std::fs::canonicalize(to)?;
     // Nothing may have been stored yet.
     let from = std::fs::canonicalize(from).unwrap_or_else(|_| from.to_owned());
-    if to.starts_with(from) {
-        return refuse("that folder is inside of the archive");
-    }
-    // A folder that cannot be written to is told of now, not after the first file.
-    tempfile_in(&to)?;
+    check(&from, &to)?;
+    try_out(&from, &to)?;
     Ok(to)
 }
 
-fn tempfile_in(folder: &Path) -> io::Result<()> {
-    let trial = folder.join(".peercrawl-trial");
-    std::fs::write(&trial, b"")?;
-    std::fs::remove_file(&trial)
+/// Writes a file, and deletes it again: a folder that cannot be written to is told of now,
+/// not after the first file. It must not appear in the archive, which some disks and
+/// networks show at two places: there, files would be moved to where they are.
+fn try_out(from: &Path, to: &Path) -> io::Result<()> {
+    const TRIAL: &str = ".peercrawl-trial";
+    std::fs::write(to.join(TRIAL), b"")?;
+    let is_same = from.join(TRIAL).exists();
+    std::fs::remove_file(to.join(TRIAL))?;
+    match is_same {
+        true => Err(io::Error::other("That folder is the archive itself.")),
+        false => Ok(()),
+    }
 }
 
 /// Why not all files were moved.
@@ -82,15 +98,20 @@ fn move_file(from: &Path, to: &Path, name: &str) -> io::Result<()> {
         .map(|ending| format!("{name}{ending}"))
         .to_vec();
     files.retain(|file| from.join(file).exists());
-    if let Some(file) = files.iter().find(|file| to.join(file).exists()) {
+    let mut missing = files.clone();
+    missing.retain(|file| !to.join(file).exists());
+    for file in files.iter().filter(|file| !missing.contains(file)) {
         let target = to.join(file);
-        let why = format!("{} is there already", target.display());
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+        // One that was ended before it could delete the original has left the same.
+        if !are_same(&from.join(file), &target)? {
+            let why = format!("{} is there already", target.display());
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, why));
+        }
     }
-    let mut both = files.iter();
-    let brought = both.try_for_each(|file| bring(&from.join(file), &to.join(file)));
+    let mut all = missing.iter();
+    let brought = all.try_for_each(|file| bring(&from.join(file), &to.join(file)));
     if let Err(why) = brought.and_then(|()| sync_folder(to)) {
-        for file in &files {
+        for file in &missing {
             // It may not have come so far.
             let _gone = std::fs::remove_file(to.join(file));
         }
@@ -100,6 +121,27 @@ fn move_file(from: &Path, to: &Path, name: &str) -> io::Result<()> {
         std::fs::remove_file(from.join(file))?;
     }
     Ok(())
+}
+
+/// Whether two files hold the same bytes.
+fn are_same(one: &Path, other: &Path) -> io::Result<bool> {
+    let (one, other) = (File::open(one)?, File::open(other)?);
+    if one.metadata()?.len() != other.metadata()?.len() {
+        return Ok(false);
+    }
+    let (mut one, mut other) = (BufReader::new(one), BufReader::new(other));
+    loop {
+        let (some, others) = (one.fill_buf()?, other.fill_buf()?);
+        let most = some.len().min(others.len());
+        if some[..most] != others[..most] {
+            return Ok(false);
+        }
+        if most == 0 {
+            return Ok(some.len() == others.len());
+        }
+        one.consume(most);
+        other.consume(most);
+    }
 }
 
 /// Brings a file to another folder, as a whole or not at all. On the same disk it only
@@ -179,6 +221,39 @@ mod tests {
         assert!(move_files(&from, &to, &names).is_err());
         assert_eq!(std::fs::read(to.join("a.warc.gz")).unwrap(), b"a.warc.gz");
         assert!(prepare(&from, &from.join("inside")).is_err());
+        let error = prepare(&from, Path::new("pages")).unwrap_err();
+        assert!(error.to_string().contains("whole path"), "{error}");
+        assert!(!Path::new("pages").exists());
+    }
+
+    /// Every move after one that was ended in its midst stopped at what that had left.
+    #[test]
+    fn what_a_killed_move_has_left_is_no_obstacle() {
+        let place = tempfile::tempdir().unwrap();
+        let from = place.path().join("archive");
+        std::fs::create_dir(&from).unwrap();
+        let to = prepare(&from, &place.path().join("stick")).unwrap();
+        for file in ["a.cdxj", "a.warc.gz", "b.warc.gz"] {
+            std::fs::write(from.join(file), file).unwrap();
+        }
+        std::fs::write(to.join("a.cdxj"), "a.cdxj").unwrap();
+        std::fs::hard_link(from.join("a.warc.gz"), to.join("a.warc.gz")).unwrap();
+        std::fs::write(to.join("b.warc.gz"), "of others").unwrap();
+        let names = ["a", "b"].map(str::to_owned);
+        let error = move_files(&from, &to, &names).unwrap_err().to_string();
+        assert!(error.starts_with("1 of 2 files"), "{error}");
+        assert_eq!(complete(&from).unwrap(), ["b"], "it is not the same");
+        assert_eq!(std::fs::read(to.join("b.warc.gz")).unwrap(), b"of others");
+        assert_eq!(std::fs::read(to.join("a.warc.gz")).unwrap(), b"a.warc.gz");
+    }
+
+    /// Files with the same bytes are taken for moved: nowhere would be where they stay.
+    #[test]
+    fn the_archive_at_another_place_is_not_another_place() {
+        let place = tempfile::tempdir().unwrap();
+        let error = try_out(place.path(), place.path()).unwrap_err();
+        assert!(error.to_string().contains("the archive itself"), "{error}");
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
     }
 
     /// Half of a move used to strand its files: the next one found them there already.

@@ -1,16 +1,22 @@
 //! The network as the window shows it: a ring of nodes, and a table of peers.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use peercrawl_overlay::{Contact, Member, PeerId, Role, Statistics, Traffic, addresses, guard};
 use peercrawl_ui::command::{PeerColumn, TableRequest};
 use peercrawl_ui::model::{self, Network, Node, OverlayKind, PeerRow, View};
 
-use crate::engine::{Engine, version_of};
+use crate::engine::{Engine, Standing, version_of};
 
 /// Nodes that are drawn at most.
 const MOST_NODES: usize = 300;
+
+/// Whether this engine is in its network. Who has left it, because the data is used up or
+/// the line is metered, still remembers the last members.
+pub fn takes_part(engine: &Engine) -> bool {
+    engine.run_state().standing != Standing::Left
+}
 
 /// The picture.
 pub fn network(
@@ -19,14 +25,22 @@ pub fn network(
     called: &[String],
     looks_nearby: bool,
 ) -> Network {
-    let Some(engine) = engine else {
-        return Network {
-            overlay,
-            called: called.to_vec(),
-            looks_on_local_network: looks_nearby,
-            ..Network::default()
-        };
+    let mut network = Network {
+        overlay,
+        called: called.to_vec(),
+        looks_on_local_network: looks_nearby,
+        takes_part: Some(false),
+        ..Network::default()
     };
+    let Some(engine) = engine else {
+        return network;
+    };
+    let statistics = engine.overlay().statistics();
+    network.traffic = traffic(&statistics);
+    network.addresses_refused = statistics.addresses_refused;
+    if !takes_part(engine) {
+        return network;
+    }
     let me = engine.overlay().me();
     let members = engine.overlay().members();
     // This peer is always drawn; of very many others, some.
@@ -41,18 +55,13 @@ pub fn network(
         role: role(member.role),
         me: member.id == me,
     });
-    let statistics = engine.overlay().statistics();
-    let ids: Vec<PeerId> = drawn.iter().map(|member| member.id).collect();
     Network {
-        overlay,
+        takes_part: Some(true),
         my_share: shares(engine).get(&me).copied().unwrap_or(0.0),
         my_addresses: outside_first(engine.overlay().callable()),
-        called: called.to_vec(),
-        looks_on_local_network: looks_nearby,
-        links: links(&ids, me, &engine.overlay().contacts()),
+        links: links(&drawn, me, &engine.overlay().contacts()),
         nodes: nodes.collect(),
-        traffic: traffic(&statistics),
-        addresses_refused: statistics.addresses_refused,
+        ..network
     }
 }
 
@@ -71,15 +80,22 @@ fn traffic(statistics: &Statistics) -> model::Traffic {
     }
 }
 
-/// The links of this peer, between the numbers of these nodes: with those who answer.
-fn links(nodes: &[PeerId], me: PeerId, contacts: &[Contact]) -> Vec<(usize, usize)> {
-    let number = |id: PeerId| nodes.binary_search(&id).ok();
-    let Some(me) = number(me) else {
-        return Vec::new();
-    };
+/// The links between the numbers of these nodes: of this peer with those who answer, and of
+/// other leaves with their supernodes.
+fn links(nodes: &[&Member], me: PeerId, contacts: &[Contact]) -> Vec<(usize, usize)> {
+    let number = |id: PeerId| nodes.binary_search_by_key(&id, |node| node.id).ok();
     let answering = contacts.iter().filter(|one| one.round_trip.is_some());
-    let others = answering.filter_map(|one| number(one.peer));
-    others.map(|other| (me, other)).collect()
+    let mine = answering.map(|one| (me, one.peer));
+    let is_other_leaf = |node: &&&Member| node.role == Role::Leaf && node.id != me;
+    let leaves = nodes.iter().filter(is_other_leaf);
+    let theirs = leaves.flat_map(|leaf| leaf.via.iter().map(move |&via| (leaf.id, via)));
+    let drawn = mine.chain(theirs).filter_map(|(one, other)| {
+        let (one, other) = (number(one)?, number(other)?);
+        Some((one.min(other), one.max(other)))
+    });
+    // A leaf of this peer is named by both.
+    let drawn: BTreeSet<(usize, usize)> = drawn.collect();
+    drawn.into_iter().collect()
 }
 
 /// From how far away an address can be called.
@@ -117,7 +133,7 @@ pub fn outside_first(mut addresses: Vec<String>) -> Vec<String> {
 
 /// The table.
 pub fn peers(engine: Option<&Engine>, request: &TableRequest<PeerColumn>) -> View<PeerRow> {
-    let Some(engine) = engine else {
+    let Some(engine) = engine.filter(|engine| takes_part(engine)) else {
         return View::default();
     };
     let me = engine.overlay().me();
@@ -145,7 +161,7 @@ pub fn peers(engine: Option<&Engine>, request: &TableRequest<PeerColumn>) -> Vie
             version: version_of(member).unwrap_or_default(),
         }
     });
-    let mut rows: Vec<PeerRow> = rows.filter(|row| row.id.contains(&search)).collect();
+    let mut rows: Vec<PeerRow> = rows.filter(|row| is_found(row, &search)).collect();
     rows.sort_by(|one, other| {
         let order = compare(one, other, request.sort_by);
         let order = match request.descending {
@@ -162,6 +178,11 @@ pub fn peers(engine: Option<&Engine>, request: &TableRequest<PeerColumn>) -> Vie
         first,
         rows: rows.drain(first..end).collect(),
     }
+}
+
+/// Whether a peer is meant by this text, in small letters.
+fn is_found(row: &PeerRow, search: &str) -> bool {
+    row.id.contains(search) || row.address.to_lowercase().contains(search)
 }
 
 fn compare(one: &PeerRow, other: &PeerRow, column: PeerColumn) -> Ordering {
@@ -209,12 +230,64 @@ fn role(role: Role) -> model::Role {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
+    use peercrawl_overlay::memory::MemoryNetwork;
+    use peercrawl_ui::command::ViewRequest;
+
     use super::*;
+    use crate::config::Settings;
+    use crate::engine::Surroundings;
+    use crate::limits::Limits;
+    use crate::resolver::SystemNames;
+
+    /// The last members stayed in the picture for as long as the data was used up.
+    #[test]
+    fn who_has_left_the_network_sees_nobody_in_it() {
+        let settings = Settings::default();
+        let network_of_two = MemoryNetwork::new();
+        let _other = network_of_two.join(PeerId::repeat(2));
+        let engine = Engine::start(Surroundings {
+            overlay: Arc::new(network_of_two.join(PeerId::repeat(1))),
+            names: Arc::new(SystemNames),
+            limits: Limits::new(&settings.limits),
+            receipts: None,
+            kept: None,
+            settings,
+        });
+        let engine = engine.unwrap();
+        let seen = || {
+            let drawn = network(Some(&engine), OverlayKind::Flat, &[], false);
+            let rows = peers(Some(&engine), &ViewRequest::default().peers).total;
+            (drawn.takes_part, drawn.nodes.len(), rows)
+        };
+        assert_eq!(seen(), (Some(true), 2, 2));
+        // Nothing is under way.
+        engine.finish();
+        assert_eq!(engine.overlay().members().len(), 1, "the other one");
+        assert_eq!(seen(), (Some(false), 0, 0));
+    }
 
     #[test]
-    fn links_lead_to_those_who_answer() {
+    fn peers_are_found_by_id_and_by_address() {
+        let row = PeerRow {
+            id: "0a1b2c3d".into(),
+            address: "/dns4/Maps.example/tcp/4001".into(),
+            me: false,
+            role: model::Role::Peer,
+            share: 0.5,
+            rtt_us: None,
+            download_bytes: None,
+            upload_bytes: None,
+            version: String::new(),
+        };
+        let found = ["", "1b2c", "maps.ex", "4001", "globes"].map(|text| is_found(&row, text));
+        assert_eq!(found, [true, true, true, true, false]);
+    }
+
+    #[test]
+    fn links_lead_to_those_who_answer_and_from_leaves_to_their_supernodes() {
         let contact = |byte, round_trip| Contact {
             peer: PeerId::repeat(byte),
             address: String::new(),
@@ -222,12 +295,27 @@ mod tests {
             bytes_sent: 1,
             bytes_received: 1,
         };
-        let nodes = [1, 2, 3, 4].map(PeerId::repeat);
+        let member = |byte, role, via: &[u8]| Member {
+            id: PeerId::repeat(byte),
+            role,
+            facts: Arc::new([]),
+            via: via.iter().map(|&byte| PeerId::repeat(byte)).collect(),
+        };
+        let nodes = [
+            member(1, Role::Leaf, &[3, 4, 9]),
+            member(2, Role::Leaf, &[4]),
+            member(3, Role::Supernode, &[]),
+            member(4, Role::Supernode, &[1]),
+        ];
+        let nodes: Vec<&Member> = nodes.iter().collect();
         let soon = Some(Duration::from_millis(1));
         // One is gone, and one is not drawn.
         let contacts = [contact(1, soon), contact(2, None), contact(9, soon)];
-        assert_eq!(links(&nodes, nodes[2], &contacts), [(2, 0)]);
-        assert_eq!(links(&nodes, PeerId::repeat(8), &contacts), []);
+        let drawn = links(&nodes, PeerId::repeat(3), &contacts);
+        assert_eq!(drawn, [(0, 2), (0, 3), (1, 3)]);
+        // Its own supernodes are known by whether they answer.
+        let drawn = links(&nodes, PeerId::repeat(2), &contacts);
+        assert_eq!(drawn, [(0, 1), (0, 2), (0, 3)]);
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::crew::Crew;
 use super::desk::Desk;
 use super::network_view;
 use super::totals::Count;
-use crate::activity::{self, How};
+use crate::activity::{self, Activity, How};
 use crate::conditions::local_time::utc_offset_minutes;
 use crate::counters::ErrorKind;
 use crate::engine::Engine;
@@ -46,9 +46,13 @@ pub struct Picture {
     /// What was counted lately, the oldest first.
     counts: VecDeque<(Instant, Count)>,
     last_page: Instant,
+    /// What the engine did, or the last one, if it has ended.
+    activity: Option<Arc<Activity>>,
     fetching: Arc<Vec<Fetching>>,
     results: Arc<View<ResultRow>>,
     hosts: Arc<View<HostRow>>,
+    /// Hosts that are on disk alone.
+    on_disk_alone: usize,
     network: Arc<Network>,
     peers: Arc<View<PeerRow>>,
     log: Arc<View<LogRow>>,
@@ -68,9 +72,11 @@ impl Default for Picture {
             refused: Refused::default(),
             counts: VecDeque::new(),
             last_page: Instant::now(),
+            activity: None,
             fetching: Arc::default(),
             results: Arc::default(),
             hosts: Arc::default(),
+            on_disk_alone: 0,
             network: Arc::default(),
             peers: Arc::default(),
             log: Arc::default(),
@@ -83,8 +89,9 @@ impl Default for Picture {
 }
 
 impl Picture {
-    /// An engine begins: its counters are at zero.
-    pub fn begin(&mut self) {
+    /// An engine begins: its counters are at zero, and this is what it does.
+    pub fn begin(&mut self, activity: Option<Arc<Activity>>) {
+        self.activity = activity;
         self.counts.clear();
         self.last_page = Instant::now();
         self.results_version = None;
@@ -129,7 +136,9 @@ impl Picture {
             self.last_page = now;
         }
         self.take_in(count, now);
-        self.rates.peers = engines.first().map_or(0, |engine| {
+        let first = engines.first();
+        let first = first.filter(|engine| network_view::takes_part(engine));
+        self.rates.peers = first.map_or(0, |engine| {
             engine.overlay().members().len().saturating_sub(1) as u32
         });
         self.rates.waiting_urls = engines.iter().map(Engine::queued).sum();
@@ -182,14 +191,13 @@ impl Picture {
             self.log_version = None;
         }
         match (desk.view.screen, desk.engine) {
-            (Screen::Activity, Some(engine)) => self.activity(engine, desk.view),
-            // What was under way has ended with the engine.
-            (Screen::Activity, None) => self.fetching = Arc::default(),
+            (Screen::Activity, engine) => self.show_activity(engine.is_some(), desk.view),
             (Screen::Queues, Some(engine)) if is_due => {
-                self.hosts = Arc::new(hosts(engine, &desk.view.hosts, desk.blocked));
+                let (hosts, away) = hosts(engine, &desk.view.hosts, desk.blocked);
+                (self.hosts, self.on_disk_alone) = (Arc::new(hosts), away);
                 self.made = Some(now);
             }
-            (Screen::Queues, None) => self.hosts = Arc::default(),
+            (Screen::Queues, None) => (self.hosts, self.on_disk_alone) = (Arc::default(), 0),
             (Screen::Network, engine) if is_due => {
                 let looks = desk.looks_on_local_network;
                 let (overlay, called) = (desk.overlay, desk.called);
@@ -202,11 +210,13 @@ impl Picture {
         }
     }
 
-    fn activity(&mut self, engine: &Engine, view: &ViewRequest) {
-        let activity = engine.activity();
-        let ongoing = activity.ongoing();
+    fn show_activity(&mut self, has_engine: bool, view: &ViewRequest) {
+        let activity = self.activity.clone().unwrap_or_default();
+        // What was under way has ended with the engine; its results stay.
+        let ongoing = has_engine.then(|| activity.ongoing());
         let fetching: Vec<Fetching> = ongoing
             .into_iter()
+            .flatten()
             .take(MOST_FETCHING)
             .map(|one| Fetching {
                 url: one.url,
@@ -304,6 +314,7 @@ impl Desk {
             fetching: picture.fetching.clone(),
             results: picture.results.clone(),
             hosts: picture.hosts.clone(),
+            on_disk_alone: picture.on_disk_alone,
             network: picture.network.clone(),
             peers: picture.peers.clone(),
             crawl: Arc::new(self.crawl()),
@@ -319,6 +330,7 @@ impl Desk {
                 .map(|(_, one)| one.clone())
                 .collect(),
             abilities: self.abilities,
+            system_is_dark: self.state.system_is_dark,
             raise_window: self.state.raise_window,
             quits: self.state.quits,
         }
@@ -386,7 +398,12 @@ fn result_row(result: activity::Outcome) -> ResultRow {
     }
 }
 
-fn hosts(engine: &Engine, request: &TableRequest<HostColumn>, blocked: &[String]) -> View<HostRow> {
+/// The hosts, as wanted, and how many there are on disk alone.
+fn hosts(
+    engine: &Engine,
+    request: &TableRequest<HostColumn>,
+    blocked: &[String],
+) -> (View<HostRow>, usize) {
     let query = SiteQuery {
         search: request.search.trim().to_lowercase(),
         sort_by: match request.sort_by {
@@ -404,27 +421,27 @@ fn hosts(engine: &Engine, request: &TableRequest<HostColumn>, blocked: &[String]
         rows: request.rows.clone(),
     };
     let table = engine.sites(&query);
-    View {
+    let rows = table.rows.into_iter();
+    let view = View {
         total: table.total,
         first: table.first,
-        rows: table
-            .rows
-            .into_iter()
-            .map(|row| host_row(row, blocked))
-            .collect(),
-    }
+        rows: rows.map(|row| host_row(row, blocked)).collect(),
+    };
+    (view, table.away)
 }
 
 fn host_row(row: SiteRow, blocked: &[String]) -> HostRow {
     HostRow {
         blocked: blocked.contains(&row.host),
+        is_away: row.delay_why == DelayWhy::Away,
         host: row.host,
         in_memory: row.waiting - row.on_disk.min(row.waiting),
         on_disk: row.on_disk,
         next_ms: row.next_ms,
         delay_ms: row.delay_ms,
         delay_why: match row.delay_why {
-            DelayWhy::Usual => String::new(),
+            // Of what is on disk alone nothing is known yet.
+            DelayWhy::Usual | DelayWhy::Away => String::new(),
             DelayWhy::Robots => "robots.txt".to_owned(),
             DelayWhy::SlowServer => "slow server".to_owned(),
             DelayWhy::Trouble(kind) => with_reason("rests", kind),
@@ -507,6 +524,23 @@ mod tests {
         assert_eq!(unknown, "given up: its name leads nowhere");
     }
 
+    /// Makes the tables of the Activity screen, without an engine.
+    fn show(picture: &mut Picture, search: &str) {
+        picture.tables(&Tables {
+            engine: None,
+            view: &ViewRequest {
+                screen: Screen::Activity,
+                results_search: search.to_owned(),
+                ..ViewRequest::default()
+            },
+            log: &super::super::log::EventLog::default(),
+            blocked: &[],
+            called: &[],
+            overlay: model::OverlayKind::default(),
+            looks_on_local_network: false,
+        });
+    }
+
     #[test]
     fn without_an_engine_nothing_is_being_fetched() {
         let mut picture = Picture {
@@ -516,18 +550,29 @@ mod tests {
             }]),
             ..Picture::default()
         };
-        picture.tables(&Tables {
-            engine: None,
-            view: &ViewRequest {
-                screen: Screen::Activity,
-                ..ViewRequest::default()
-            },
-            log: &super::super::log::EventLog::default(),
-            blocked: &[],
-            called: &[],
-            overlay: model::OverlayKind::default(),
-            looks_on_local_network: false,
-        });
+        show(&mut picture, "");
         assert!(picture.fetching.is_empty());
+    }
+
+    /// After *Finish and stop* filter and search had no effect, and other rows never came.
+    #[test]
+    fn the_last_results_can_be_searched_when_their_engine_has_ended() {
+        let activity = Arc::new(Activity::default());
+        activity.watch(true);
+        let _cut_off = activity.begin("http://c.example/");
+        for url in ["http://a.example/", "http://b.example/"] {
+            activity.begin(url).end(How::Fetched, String::new, 1);
+        }
+        let mut picture = Picture::default();
+        picture.begin(Some(activity));
+        show(&mut picture, "");
+        assert_eq!((picture.results.total, picture.fetching.len()), (2, 0));
+        show(&mut picture, "b.ex");
+        assert_eq!(picture.results.rows[0].url, "http://b.example/");
+        assert_eq!(picture.results.total, 1);
+        // Another engine begins.
+        picture.begin(Some(Arc::default()));
+        show(&mut picture, "b.ex");
+        assert_eq!(picture.results.total, 0);
     }
 }

@@ -1,10 +1,11 @@
 //! Whether anybody out there can be reached, and why not.
 //!
-//! [`Reach`] and [`why_none`] are pure: counts and the time go in, and what the volunteer
-//! should know comes out.
+//! [`Reach`], [`why_none`] and [`nobody_at`] are pure: counts and the time go in, and what
+//! the volunteer should know comes out.
 
 use super::desk::Desk;
 use super::stage::WORTH_SAYING_MS;
+use crate::engine::Engine;
 use crate::engine::tables::{DelayWhy, SiteColumn, SiteQuery, SiteRow};
 use crate::report::Report;
 
@@ -15,6 +16,10 @@ pub struct Reach {
     heard: Option<(u64, u64)>,
     /// Whether no host that was tried could be reached.
     pub all_fail: bool,
+    /// When the hosts were last looked at.
+    looked_ms: Option<u64>,
+    /// Since when it has been waiting for others, with nothing to do without them.
+    alone_since_ms: Option<u64>,
 }
 
 impl Reach {
@@ -31,13 +36,32 @@ impl Reach {
             .map_or(0, |(_, at_ms)| now_ms.saturating_sub(at_ms))
     }
 
+    /// Takes in whether it waits for others at this time, with nothing to do without them.
+    pub fn meet(&mut self, is_alone: bool, now_ms: u64) {
+        let since_ms = self.alone_since_ms.unwrap_or(now_ms);
+        self.alone_since_ms = is_alone.then_some(since_ms);
+    }
+
+    /// How long that has been so.
+    pub fn alone_ms(&self, now_ms: u64) -> u64 {
+        self.alone_since_ms
+            .map_or(0, |at_ms| now_ms.saturating_sub(at_ms))
+    }
+
+    /// Whether it is time to look at the hosts: where there are many, that costs something.
+    pub fn is_due(&self, now_ms: u64) -> bool {
+        self.looked_ms
+            .is_none_or(|at_ms| now_ms >= at_ms + LOOK_PERIOD_MS)
+    }
+
     /// Takes in how some hosts are doing, those with the most to fetch first. Names that
-    /// are just being looked up say nothing new.
+    /// are just being looked up say nothing new, nor do hosts that are away.
     pub fn look(&mut self, hosts: &[SiteRow], now_ms: u64) {
+        self.looked_ms = Some(now_ms);
         let is_down = |host: &&SiteRow| is_down(host, now_ms);
         let mut hosts = hosts
             .iter()
-            .filter(|host| host.delay_why != DelayWhy::LookingUp)
+            .filter(|host| !matches!(host.delay_why, DelayWhy::LookingUp | DelayWhy::Away))
             .filter(|host| host.waiting > 0 || host.fetched + host.errors > 0 || is_down(host))
             .peekable();
         if hosts.peek().is_some() {
@@ -45,6 +69,11 @@ impl Reach {
         }
     }
 }
+
+/// How often the hosts are looked at.
+const LOOK_PERIOD_MS: u64 = 5_000;
+/// Others who have not answered for so long may never do.
+const LONELY_MS: u64 = 30_000;
 
 /// So much longer than its delay, a host rests only if it could not be reached, or asked
 /// for it.
@@ -92,10 +121,25 @@ pub fn why_none(report: &Report, outstanding: u64, reach: &Reach) -> Option<Stri
     ))
 }
 
+/// That nobody answers at these addresses, if they have had the time to.
+pub fn nobody_at(called: &[String], alone_ms: u64) -> Option<String> {
+    let (first, others) = called.split_first().filter(|_| alone_ms >= LONELY_MS)?;
+    let others = match others.len() {
+        0 => String::new(),
+        1 => " or at the other address".to_owned(),
+        count => format!(" or at {count} other addresses"),
+    };
+    Some(format!(
+        "Nobody answers at {first}{others}. Check the address, or add a web site on the Crawl \
+         screen."
+    ))
+}
+
 /// The hosts that tell whether anybody can be reached.
 const MOST_WAITING: SiteQuery = SiteQuery {
     search: String::new(),
-    sort_by: SiteColumn::Waiting,
+    // Those that are away come last.
+    sort_by: SiteColumn::InMemory,
     descending: true,
     rows: 0..32,
 };
@@ -107,6 +151,7 @@ impl Desk {
         known
             .or_else(|| self.engine()?.snapshot().trouble.clone())
             .or_else(|| self.none_reached())
+            .or_else(|| self.nobody_answers())
     }
 
     /// Why none of the web sites could be fetched, if that is so. Among other peers, they
@@ -122,6 +167,25 @@ impl Desk {
         why_none(report, engine.outstanding(), &self.state.reach)
     }
 
+    /// Who does not answer, if there is nothing to do without them.
+    fn nobody_answers(&self) -> Option<String> {
+        self.engine()?;
+        let alone_ms = self.state.reach.alone_ms(self.now_ms());
+        nobody_at(&self.config.overlay.bootstrap, alone_ms)
+    }
+
+    /// Whether this engine waits for other peers, with nothing to do without them. Those who
+    /// refuse it are told of elsewhere.
+    fn is_alone(&self, engine: &Engine) -> bool {
+        let overlay = engine.overlay();
+        !self.is_demo()
+            && self.config.crawl.seeds.is_empty()
+            && engine.outstanding() == 0
+            && engine.snapshot().report.pages == 0
+            && overlay.members().len() <= 1
+            && overlay.refusals().is_empty()
+    }
+
     /// Looks whether anybody can be reached, if there is doubt.
     pub fn look_out(&mut self) {
         let now_ms = self.now_ms();
@@ -129,7 +193,10 @@ impl Desk {
         let mut reach = self.state.reach;
         if let Some(engine) = self.engine() {
             reach.hear(engine.limits().bytes_down(), now_ms);
-            if is_idle {
+            let state = engine.run_state();
+            let is_running = state.why.is_none() && !engine.ledger().is_archive_full();
+            reach.meet(is_running && self.is_alone(engine), now_ms);
+            if is_running && is_idle && reach.is_due(now_ms) {
                 reach.look(&engine.sites(&MOST_WAITING).rows, now_ms);
             }
         }
@@ -167,6 +234,35 @@ mod tests {
     }
 
     #[test]
+    fn hosts_are_looked_at_now_and_then() {
+        let mut reach = Reach::default();
+        assert!(reach.is_due(1_000));
+        reach.look(&[], 1_000);
+        assert!(!reach.is_due(5_999));
+        assert!(reach.is_due(6_000));
+    }
+
+    /// Whoever had typed the address of a peer that was not there waited for ever.
+    #[test]
+    fn a_peer_that_does_not_answer_is_told_of_after_a_while() {
+        let mut reach = Reach::default();
+        reach.meet(true, 1_000);
+        reach.meet(true, 30_000);
+        let one = ["/ip4/192.0.2.7/tcp/4001".to_owned()];
+        let words = |called: &[String], now_ms| nobody_at(called, reach.alone_ms(now_ms));
+        assert_eq!(words(&one, 30_999), None, "it has some time");
+        let text = words(&one, 31_000).unwrap();
+        assert!(text.starts_with("Nobody answers at /ip4/192.0.2.7/tcp/4001. Check"));
+        assert_eq!(words(&[], 31_000), None, "nobody is called");
+        let three = [one.clone(), one.clone(), one.clone()].concat();
+        let text = words(&three, 31_000).unwrap();
+        assert!(text.contains("or at 2 other addresses"), "{text}");
+        reach.meet(false, 31_000);
+        reach.meet(true, 32_000);
+        assert_eq!(reach.alone_ms(33_000), 1_000, "somebody was there");
+    }
+
+    #[test]
     fn one_healthy_host_is_enough_and_a_look_up_changes_nothing() {
         let mut reach = Reach::default();
         reach.look(&[], 0);
@@ -179,7 +275,7 @@ mod tests {
             0,
         );
         assert!(reach.all_fail);
-        reach.look(&[host(DelayWhy::LookingUp, 0)], 0);
+        reach.look(&[host(DelayWhy::LookingUp, 0), host(DelayWhy::Away, 0)], 0);
         assert!(reach.all_fail);
         reach.look(
             &[host(DelayWhy::Trouble(None), 3), host(DelayWhy::Usual, 0)],

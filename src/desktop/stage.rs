@@ -46,6 +46,8 @@ pub struct Facts {
     pub hold: Option<PauseReason>,
     /// What it cannot go on with without the volunteer.
     pub trouble: Option<String>,
+    /// Whether it tries by itself to start in spite of that.
+    pub tries_again: bool,
     /// Fetches under way.
     pub fetching: usize,
     /// URLs that are not done with.
@@ -70,15 +72,27 @@ impl Facts {
     pub fn state(&self) -> RunState {
         match self.stage {
             Stage::Absent => match (&self.trouble, self.wish) {
-                (Some(trouble), _) => RunState::NeedsYou(trouble.clone()),
+                (Some(trouble), _) => self.cannot_start(trouble),
                 (None, Wish::Crawl) => RunState::Starting,
                 _ => RunState::Stopped,
             },
-            Stage::Starting => RunState::Starting,
+            // It has failed to, and tries again: that is no news until it works.
+            Stage::Starting => match &self.trouble {
+                Some(trouble) => self.cannot_start(trouble),
+                None => RunState::Starting,
+            },
             Stage::Finishing | Stage::Ending => RunState::Finishing {
                 fetches_left: u32::try_from(self.fetching).unwrap_or(u32::MAX),
             },
             Stage::Present => self.state_of_engine(),
+        }
+    }
+
+    fn cannot_start(&self, trouble: &str) -> RunState {
+        RunState::NeedsYou {
+            text: trouble.to_owned(),
+            is_running: false,
+            tries_again: self.tries_again,
         }
     }
 
@@ -92,7 +106,7 @@ impl Facts {
                 ..,
             ) => RunState::Paused(PauseReason::Until { at_ms }),
             (_, Some(reason), _) => RunState::Paused(reason),
-            (_, None, Some(trouble)) => RunState::NeedsYou(trouble.clone()),
+            (_, None, Some(trouble)) => needs_you(trouble),
             _ if self.idle_ms < WORTH_SAYING_MS => RunState::Crawling,
             _ if self.all_fail && self.silent_ms >= OFFLINE_MS => {
                 RunState::Waiting(WaitReason::Offline)
@@ -109,6 +123,14 @@ impl Facts {
     }
 }
 
+fn needs_you(trouble: &str) -> RunState {
+    RunState::NeedsYou {
+        text: trouble.to_owned(),
+        is_running: true,
+        tries_again: false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -120,6 +142,7 @@ mod tests {
             stage: Stage::Present,
             hold: None,
             trouble: None,
+            tries_again: false,
             fetching: 3,
             outstanding: 100,
             next_ms: Some(1_000_000),
@@ -148,7 +171,12 @@ mod tests {
             trouble: Some("no room".into()),
             ..facts()
         };
-        assert_eq!(troubled.state(), RunState::NeedsYou("no room".into()));
+        assert_eq!(troubled.state(), needs_you("no room"));
+        let paused = Facts {
+            wish: Wish::Pause { until_ms: None },
+            ..troubled
+        };
+        assert_eq!(paused.state(), RunState::Paused(PauseReason::ByYou));
     }
 
     #[test]
@@ -208,8 +236,28 @@ mod tests {
         };
         assert_eq!(absent(Wish::Stopped, None), RunState::Stopped);
         assert_eq!(absent(Wish::Crawl, None), RunState::Starting);
-        let trouble = RunState::NeedsYou("no threads".into());
-        assert_eq!(absent(Wish::Crawl, Some("no threads")), trouble);
+        let trouble = |tries_again| RunState::NeedsYou {
+            text: "no threads".to_owned(),
+            is_running: false,
+            tries_again,
+        };
+        assert_eq!(absent(Wish::Crawl, Some("no threads")), trouble(false));
+        // The status flickered at each attempt, and nothing could end them.
+        for stage in [Stage::Absent, Stage::Starting] {
+            let retried = Facts {
+                stage,
+                trouble: Some("no threads".to_owned()),
+                tries_again: true,
+                ..facts()
+            };
+            assert_eq!(retried.state(), trouble(true), "{stage:?}");
+            assert!(retried.state().can_finish() && retried.state().can_start());
+        }
+        let starting = Facts {
+            stage: Stage::Starting,
+            ..facts()
+        };
+        assert_eq!(starting.state(), RunState::Starting);
         let finishing = Facts {
             stage: Stage::Finishing,
             ..facts()

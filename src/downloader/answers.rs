@@ -37,12 +37,7 @@ impl Downloader {
         }
         let mut capture = self.captures.capture(request, response, at_ms);
         capture.address = address;
-        capture.truncated = error.map(|error| match error.kind() {
-            Some(ErrorKind::TooLarge) => Truncated::Length,
-            Some(ErrorKind::Timeout) => Truncated::Time,
-            Some(ErrorKind::ContentType) => Truncated::Unspecified,
-            _ => Truncated::Disconnect,
-        });
+        capture.truncated = error.map(truncated);
         Some(capture)
     }
 
@@ -188,6 +183,20 @@ impl Downloader {
     }
 }
 
+/// Why what was heard is not all.
+fn truncated(error: &FetchError) -> Truncated {
+    match error {
+        FetchError::Failed(ErrorKind::TooLarge, _) => Truncated::Length,
+        FetchError::Failed(ErrorKind::Timeout, _) => Truncated::Time,
+        // `ureq` keeps its protocol errors to itself: they are known by their first word.
+        FetchError::Failed(ErrorKind::Other, why) if why.starts_with("protocol:") => {
+            Truncated::Unspecified
+        }
+        FetchError::Failed(ErrorKind::Other | ErrorKind::Tls, _) => Truncated::Disconnect,
+        _ => Truncated::Unspecified,
+    }
+}
+
 /// The kind of error that a status is.
 pub(super) fn status_kind(status: u16) -> ErrorKind {
     match status {
@@ -215,6 +224,22 @@ fn is_html(content_type: Option<&str>, body: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An answer that was no HTTP was once said to have broken off.
+    #[test]
+    fn only_a_connection_that_broke_is_said_to_have_broken() {
+        let failed = |kind, why: &str| truncated(&FetchError::Failed(kind, why.to_owned()));
+        let broken = "the server broke off the connection: reset";
+        assert_eq!(failed(ErrorKind::Other, broken), Truncated::Disconnect);
+        let eof = ureq::Error::Io(std::io::ErrorKind::UnexpectedEof.into()).to_string();
+        assert_eq!(failed(ErrorKind::Other, &eof), Truncated::Disconnect);
+        let chunk = "protocol: chunk length is not ascii";
+        assert_eq!(failed(ErrorKind::Other, chunk), Truncated::Unspecified);
+        assert_eq!(failed(ErrorKind::ContentType, ""), Truncated::Unspecified);
+        assert_eq!(failed(ErrorKind::TooLarge, ""), Truncated::Length);
+        assert_eq!(failed(ErrorKind::Timeout, ""), Truncated::Time);
+        assert_eq!(truncated(&FetchError::CutOff), Truncated::Unspecified);
+    }
 
     #[test]
     fn html_is_known_by_its_header_or_else_by_its_looks() {

@@ -108,6 +108,11 @@ impl Dialer {
         self.shared.socket.cut_all();
     }
 
+    /// Cuts the connections to one host.
+    pub fn cut_host(&self, host: &str) {
+        self.shared.socket.cut_host(host);
+    }
+
     /// A connection to a site at these addresses; nothing is opened yet.
     pub fn connection(&self, addresses: Arc<[IpAddr]>) -> Connection {
         let resolver = SiteAddresses(addresses);

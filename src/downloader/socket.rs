@@ -74,7 +74,7 @@ pub struct Patience {
     pub speed: MinSpeed,
 }
 
-/// Makes [`Socket`]s, and can cut all that are open.
+/// Makes [`Socket`]s, and can cut those that are open.
 #[derive(Debug)]
 pub struct SocketConnector {
     allow_private: bool,
@@ -96,6 +96,8 @@ struct OpenSockets {
 #[derive(Debug)]
 struct Wire {
     stream: TcpStream,
+    /// Whom it leads to, as a URL writes it.
+    host: Box<str>,
     is_cut: AtomicBool,
 }
 
@@ -113,8 +115,18 @@ impl SocketConnector {
     /// Cuts all open connections: whoever waits on one, or for the limits, gets an error.
     pub fn cut_all(&self) {
         self.open.cuts.fetch_add(1, Relaxed);
+        self.cut(|_| true);
+    }
+
+    /// Cuts the open connections to one host.
+    pub fn cut_host(&self, host: &str) {
+        self.cut(|wire| *wire.host == *host);
+    }
+
+    fn cut(&self, is_meant: impl Fn(&Wire) -> bool) {
         let open: Vec<_> = self.open.wires.lock().values().cloned().collect();
-        for wire in open.iter().filter_map(Weak::upgrade) {
+        let open = open.iter().filter_map(Weak::upgrade);
+        for wire in open.filter(|wire| is_meant(wire)) {
             wire.is_cut.store(true, Relaxed);
             // An error means that it is closed already.
             let _closed = wire.stream.shutdown(Shutdown::Both);
@@ -133,6 +145,7 @@ impl SocketConnector {
         let sizes = (config.input_buffer_size(), config.output_buffer_size());
         let wire = Arc::new(Wire {
             stream,
+            host: details.uri.host().unwrap_or_default().into(),
             is_cut: AtomicBool::new(false),
         });
         let number = self.open.numbers.fetch_add(1, Relaxed);

@@ -12,6 +12,9 @@ use parking_lot::Mutex;
 use ureq::Error;
 use ureq::unversioned::transport::{Buffers, NextTimeout, Transport};
 
+/// Room for an answer at first: a page of usual size with its header lines.
+const ROOM_BYTES: usize = 18 << 10;
+
 /// See the module.
 #[derive(Debug, Default)]
 pub struct Tape(Mutex<State>);
@@ -80,8 +83,12 @@ impl Tape {
         let mut state = self.0.lock();
         let left = state.left.checked_sub(bytes.len() as u64);
         state.left = left.ok_or(TooLong)?;
-        if state.is_running {
-            state.exchange.response.extend(bytes);
+        if state.is_running && !bytes.is_empty() {
+            let response = &mut state.exchange.response;
+            if response.is_empty() {
+                response.reserve(bytes.len().max(ROOM_BYTES));
+            }
+            response.extend(bytes);
         }
         Ok(())
     }

@@ -170,6 +170,7 @@ impl Downloader {
             self.jobs.settle(lease, &mut cell.lock());
             return;
         }
+        self.ledger.wait_for_writer();
         match self.jobs.bring(&cell) {
             Ok(true) => {}
             Ok(false) => return self.wait_for_disk(lease),
@@ -179,7 +180,7 @@ impl Downloader {
             }
         }
         let mut state = cell.lock();
-        state.disk_waits = 0;
+        (state.disk_waits, state.missed_at) = (0, None);
         let now_ms = self.clock.now_ms();
         if !state.stays && self.range.view.owner(Key(cell.key)) != Owner::Me {
             // It came in while its owner changed: it is the handover's to move.
@@ -299,7 +300,10 @@ impl Downloader {
     fn wait_for_disk(&self, lease: Lease) {
         let cell = lease.cell.clone();
         let mut state = cell.lock();
-        if !self.ledger.is_stalled() {
+        // What was on its way when it was first missed is what is waited for, however long
+        // that takes.
+        let noted = *state.missed_at.get_or_insert_with(|| self.ledger.noted());
+        if self.ledger.has_written(noted) {
             state.disk_waits += 1;
         }
         if state.disk_waits > MOST_DISK_WAITS {
@@ -359,6 +363,7 @@ impl Downloader {
         at_hand.took = Some(took);
         self.settle(at_hand, |state, courtesy, now_ms| match outcome {
             RobotsOutcome::Rules(rules) => {
+                tracing::debug!("{origin}: robots.txt is read");
                 state.site.set_rules(origin, rules, now_ms);
                 let delay = state.site.crawl_delay(origin);
                 let pace = &mut state.site.pace;
@@ -441,6 +446,7 @@ impl Downloader {
         if let Some(rest) = failure.outage {
             state.site.pace.after_outage(now_ms, rest, jitter);
             state.failing = Some(kind);
+            tracing::debug!("{} rests: no site answers at present", state.site.host());
             return true;
         }
         let pace = &mut state.site.pace;
@@ -451,6 +457,8 @@ impl Downloader {
         if is_given_up {
             tracing::info!("giving up {}: {}", state.site.host(), kind.name());
             self.jobs.give_up(state, kind);
+        } else {
+            tracing::debug!("{} rests: {}", state.site.host(), kind.name());
         }
         !is_given_up
     }

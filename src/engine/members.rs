@@ -227,6 +227,7 @@ mod tests {
             id: PeerId::repeat(1),
             role: Role::Peer,
             facts: announcement(&settings, Offer::first(3)),
+            via: Arc::new([]),
         };
         assert_eq!(version_of(&member).unwrap(), env!("CARGO_PKG_VERSION"));
         assert_eq!(members(std::slice::from_ref(&member))[0].capacity, 3);

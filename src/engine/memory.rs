@@ -242,6 +242,8 @@ impl MemoryBudget {
         let is_roomy = survey.bytes < self.sites_bytes / 2;
         self.preprocessor.set_roomy(is_roomy);
         if !is_over && !has_many_urls && due.is_empty() {
+            // Sites that were away may have left by other ways.
+            self.set_room();
             return;
         }
         self.make_room(&mut survey, due.len(), is_over);
@@ -368,8 +370,9 @@ impl MemoryBudget {
             if survey.bytes <= enough {
                 break;
             }
-            if !cell.has_left() {
-                let mut state = cell.lock();
+            let mut state = cell.lock();
+            // What is about to move needs all that it has seen.
+            if !cell.has_left() && !state.is_freezing {
                 state.thin();
                 state.thinned_by = self.looks;
                 self.ledger.set_more();
@@ -408,12 +411,13 @@ impl MemoryBudget {
     }
 }
 
-/// How much is shared out from now on: soon less while the process takes more than its
-/// limit, and slowly more again when there is room.
+/// How much is shared out from now on: soon less while the process comes near its limit, and
+/// slowly more again when there is room. The database takes tens of megabytes for a moment now
+/// and then: there must be some to spare.
 fn parts_after(parts: u64, resident_bytes: u64, limit_bytes: u64) -> u64 {
-    if resident_bytes > limit_bytes {
+    if resident_bytes > limit_bytes / 16 * 15 {
         parts.saturating_sub(WHOLE / 16).max(LEAST)
-    } else if resident_bytes < limit_bytes / 8 * 7 {
+    } else if resident_bytes < limit_bytes / 16 * 13 {
         (parts + 1).min(WHOLE)
     } else {
         parts

@@ -37,6 +37,7 @@ use peercrawl_overlay::Overlay;
 pub use members::{Offer, View, offer_of, version_of};
 pub use pausing::{Pausing, RunState, Standing, WhyStopped, Wish};
 pub use snapshot::Snapshot;
+pub use wiring::most_fetches;
 
 use crate::blocklist::{BlockList, NoPattern, Pattern};
 use crate::canonical::{CanonicalForm, Refusal};
@@ -50,6 +51,7 @@ use crate::downloader::connection::Dialer;
 use crate::handing_on::Outbox;
 use crate::ledger::{Kept, Ledger};
 use crate::limits::Limits;
+use crate::message::can_travel;
 use crate::preprocessor::{Preprocessor, Pressure};
 use crate::record::UrlRecord;
 use crate::report::Report;
@@ -134,6 +136,9 @@ pub enum CrawlError {
     /// There is nowhere to begin.
     #[error("there are no seeds: name a web address to begin with")]
     NoSeeds,
+    /// It could not be told to other peers, who would never hear of its URLs.
+    #[error("there are {0} seeds, too many to tell other peers of: begin with fewer")]
+    TooManySeeds(usize),
 }
 
 /// How a crawl ended.
@@ -192,6 +197,9 @@ impl Engine {
         if seeds.is_empty() {
             return Err(CrawlError::NoSeeds);
         }
+        if !can_travel(&definition) {
+            return Err(CrawlError::TooManySeeds(seeds.len()));
+        }
         let crawl = self.crawls.add(definition, &self.form);
         self.range.route(&crawl, seeds);
         Ok(id)
@@ -201,25 +209,36 @@ impl Engine {
     ///
     /// A crawl is over when nothing is outstanding, when all pages that it may fetch
     /// were fetched, or when nothing can be fetched within its patience: what waits
-    /// longer is then given up.
+    /// longer is then given up. While what was fetched cannot be written, it is not over.
     pub fn wait(&self, limit: Duration) -> Option<Ending> {
         let until = Instant::now() + limit;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            if self.jobs.outstanding.wait_for_none(left.min(POLL)) {
-                return Some(Ending::Complete);
-            }
-            if self.crawls.all_spent() {
-                return Some(Ending::MaxPages);
-            }
-            if self.is_out_of_patience() {
-                self.give_up_waiting();
-                return Some(Ending::OutOfPatience);
+            let ending = self.ending(left.min(POLL));
+            if self.ledger.is_written(ending.is_some()) {
+                if ending == Some(Ending::OutOfPatience) {
+                    self.give_up_waiting();
+                }
+                return ending;
             }
             if left.is_zero() {
                 return None;
             }
+            if ending.is_some() {
+                std::thread::sleep(left.min(POLL));
+            }
         }
+    }
+
+    /// How the crawl would end now, or in a moment if nothing is left by then.
+    fn ending(&self, moment: Duration) -> Option<Ending> {
+        if self.jobs.outstanding.wait_for_none(moment) {
+            return Some(Ending::Complete);
+        }
+        if self.crawls.all_spent() {
+            return Some(Ending::MaxPages);
+        }
+        self.is_out_of_patience().then_some(Ending::OutOfPatience)
     }
 
     /// Whether everything that is left waits in queues, for longer than is bearable.
@@ -328,6 +347,11 @@ impl Engine {
     /// Where wishes and verdicts of the conditions are told, for threads of their own.
     pub fn pausing(&self) -> &Arc<Pausing> {
         &self.pausing
+    }
+
+    /// Whether this peer may be a supernode, from now on.
+    pub fn allow_supernode(&self, allowed: bool) {
+        self.overlay.allow_supernode(allowed);
     }
 
     /// Takes a site out of this peer, as bytes; `None` if it is not here. What becomes

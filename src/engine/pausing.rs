@@ -17,6 +17,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
+use crossbeam_channel::Sender;
 use parking_lot::Mutex;
 use peercrawl_overlay::Overlay;
 
@@ -291,6 +292,8 @@ pub struct Pausing {
     pub limits: Arc<Limits>,
     /// Whether nothing is handed over or handed on although we own nothing.
     pub keeps_to_itself: Arc<AtomicBool>,
+    /// Wakes the handover thread.
+    pub changed: Sender<()>,
     /// The time.
     pub clock: Clock,
     /// Who wants what. Held while the acts are done, none of which waits, so that two
@@ -330,8 +333,15 @@ impl Pausing {
         self.change(|_| {});
         self.follow_limit();
         if self.keeps_to_itself.load(Relaxed) && self.owns_a_part() && self.is_running() {
-            self.keeps_to_itself.store(false, Relaxed);
+            self.hand_over();
         }
+    }
+
+    /// From now on what is not ours goes to its owners.
+    fn hand_over(&self) {
+        self.keeps_to_itself.store(false, Relaxed);
+        // Full means that the handover thread will look anyway.
+        let _known = self.changed.try_send(());
     }
 
     /// What the engine does, and why.
@@ -367,9 +377,13 @@ impl Pausing {
         }
         let under_way = self.under_way();
         for act in mind.course.step(why, under_way, now_ms) {
-            if act == Act::Join && !self.overlay.rejoin() {
-                mind.course.join_failed(now_ms);
-                return;
+            if act == Act::Join {
+                // Before anybody is met: what was ours has long been others'.
+                self.arrivals.start_anew();
+                if !self.overlay.rejoin() {
+                    mind.course.join_failed(now_ms);
+                    return;
+                }
             }
             self.act(act);
         }
@@ -425,13 +439,17 @@ impl Pausing {
                 let capacity = self.capacity.lock().current();
                 self.announce(capacity);
             }
-            Act::HandOver => self.keeps_to_itself.store(false, Relaxed),
+            Act::HandOver => self.hand_over(),
             Act::Leave => {
                 self.keeps_to_itself.store(true, Relaxed);
                 self.overlay.leave();
             }
-            // Done by whoever looks at the acts, since it can fail.
-            Act::Join => {}
+            // The rest is done by whoever looks at the acts, since it can fail.
+            Act::Join => {
+                self.arrivals.look_around(&*self.overlay);
+                self.view.refresh();
+                let _known = self.changed.try_send(());
+            }
             Act::Shut => self.limits.set_shut(true),
             Act::Open => self.limits.set_shut(false),
         }

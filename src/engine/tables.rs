@@ -3,6 +3,9 @@
 //! A view is asked for with a search, an order and the rows that are visible, and holds
 //! these rows alone. Making one looks at every site once, under that site's own lock and
 //! no other: with 100,000 sites that is a matter of milliseconds, on the thread that asks.
+//! Of sites that are away, memory knows what waits and when they are due; their names are
+//! read from the disk for the visible rows alone. So they come last where names decide the
+//! order, and a search finds them by their whole name.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -12,7 +15,8 @@ use super::Engine;
 use crate::activity::Activity;
 use crate::clock::Millis;
 use crate::counters::ErrorKind;
-use crate::crawl_jobs::{Phase, SiteCell, SiteState};
+use crate::crawl_jobs::{AwayQueue, Phase, SiteCell, SiteState};
+use crate::distribution::Key;
 
 /// A column to sort by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +62,8 @@ pub enum DelayWhy {
     GivenUp(Option<ErrorKind>),
     /// Its name is being looked up.
     LookingUp,
+    /// It is away, on disk alone: that tells. Nor is known here what it has come to.
+    Away,
 }
 
 /// One site.
@@ -88,6 +94,8 @@ pub struct SiteRow {
 pub struct SiteTable {
     /// Rows that there are in all, after the search.
     pub total: usize,
+    /// Sites that are away, whatever was searched for.
+    pub away: usize,
     /// The number of the first of `rows`.
     pub first: usize,
     /// The rows that were wanted.
@@ -97,7 +105,10 @@ pub struct SiteTable {
 impl Engine {
     /// The sites, as wanted.
     pub fn sites(&self, query: &SiteQuery) -> SiteTable {
-        table(&self.preprocessor.sites(), query, self.usual_delay_ms())
+        let away = self.jobs.all_away();
+        let host = |key| self.preprocessor.host_of_away(key);
+        let usual_ms = self.usual_delay_ms();
+        table(&self.preprocessor.sites(), &away, query, usual_ms, host)
     }
 
     /// When the first site that waits may be visited; `None` if none waits.
@@ -120,37 +131,92 @@ impl Engine {
     }
 }
 
-fn table(sites: &[Arc<SiteCell>], query: &SiteQuery, usual_ms: u64) -> SiteTable {
+/// A row before it is made, by the number of its site.
+#[derive(Clone, Copy)]
+enum At {
+    Here(usize),
+    Away(usize),
+}
+
+type Away = (Key, Millis, AwayQueue);
+
+fn table(
+    sites: &[Arc<SiteCell>],
+    away: &[Away],
+    query: &SiteQuery,
+    usual_ms: u64,
+    host_of: impl Fn(Key) -> Option<String>,
+) -> SiteTable {
     let is_wanted = |state: &SiteState| {
         let host = state.site.host();
         state.phase != Phase::Moved && (query.search.is_empty() || host.contains(&query.search))
     };
     // Sorted by a number where there is one: names are compared only between equals.
-    let mut keys: Vec<(u64, usize)> = Vec::with_capacity(sites.len());
+    let mut keys: Vec<(u64, u64, At)> = Vec::with_capacity(sites.len() + away.len());
     for (number, cell) in sites.iter().enumerate() {
         let state = cell.lock();
         if is_wanted(&state) {
-            keys.push((key(&state, query.sort_by), number));
+            keys.push((key(&state, query.sort_by), cell.key, At::Here(number)));
         }
     }
-    let end = query.rows.end.min(keys.len());
-    let first = query.rows.start.min(end);
     if query.sort_by == SiteColumn::Host {
-        let host = |number: usize| sites[number].lock().site.host().to_owned();
-        keys.sort_by_cached_key(|&(_, number)| host(number));
+        let host = |at| match at {
+            At::Here(number) => sites[number].lock().site.host().to_owned(),
+            At::Away(_) => String::new(),
+        };
+        keys.sort_by_cached_key(|&(_, _, at)| host(at));
         if query.descending {
             keys.reverse();
         }
-    } else if query.descending {
-        keys.sort_unstable_by_key(|&(value, number)| (Reverse(value), sites[number].key));
-    } else {
-        keys.sort_unstable_by_key(|&(value, number)| (value, sites[number].key));
     }
-    let row = |&(_, number): &(u64, usize)| row(&sites[number].lock(), usual_ms);
+    let searched = (!query.search.is_empty()).then(|| Key::of_host(&query.search));
+    for (number, (key, due_ms, queue)) in away.iter().enumerate() {
+        if searched.is_none_or(|searched| searched == *key) {
+            let value = key_of_away(*due_ms, queue, query.sort_by);
+            keys.push((value, key.0, At::Away(number)));
+        }
+    }
+    match (query.sort_by, query.descending) {
+        (SiteColumn::Host, _) => {}
+        (_, true) => keys.sort_unstable_by_key(|&(value, key, _)| (Reverse(value), key)),
+        (_, false) => keys.sort_unstable_by_key(|&(value, key, _)| (value, key)),
+    }
+    let end = query.rows.end.min(keys.len());
+    let first = query.rows.start.min(end);
+    let row = |&(_, _, at): &(u64, u64, At)| match at {
+        At::Here(number) => row(&sites[number].lock(), usual_ms),
+        At::Away(number) => row_of_away(&away[number], &host_of),
+    };
     SiteTable {
         total: keys.len(),
+        away: away.len(),
         first,
         rows: keys[first..end].iter().map(row).collect(),
+    }
+}
+
+fn key_of_away(due_ms: Millis, queue: &AwayQueue, column: SiteColumn) -> u64 {
+    match column {
+        SiteColumn::Waiting | SiteColumn::OnDisk => queue.on_disk.urls as u64,
+        SiteColumn::Next => due_ms,
+        _ => 0,
+    }
+}
+
+fn row_of_away(away: &Away, host_of: impl Fn(Key) -> Option<String>) -> SiteRow {
+    let &(key, due_ms, queue) = away;
+    let urls = queue.on_disk.urls as u64;
+    SiteRow {
+        // It may have come back meanwhile: then the next table shows it.
+        host: host_of(key).unwrap_or_default(),
+        waiting: urls,
+        on_disk: urls,
+        next_ms: Some(due_ms),
+        delay_ms: 0,
+        delay_why: DelayWhy::Away,
+        fetched: 0,
+        errors: 0,
+        dropped: 0,
     }
 }
 
@@ -201,8 +267,11 @@ mod tests {
     use cpu_time::ThreadTime;
 
     use super::*;
-    use crate::crawl_jobs::Site;
-    use crate::distribution::Key;
+    use crate::crawl_jobs::{OnDisk, Site};
+
+    fn table(sites: &[Arc<SiteCell>], query: &SiteQuery, usual_ms: u64) -> SiteTable {
+        super::table(sites, &[], query, usual_ms, |_| None)
+    }
 
     fn sites(count: u64) -> Vec<Arc<SiteCell>> {
         let cell = |number: u64| {
@@ -241,6 +310,45 @@ mod tests {
         assert_eq!(found.rows[0].host, "h002999.example");
         let beyond = table(&sites, &query(SiteColumn::Delay, true, 9_000..9_100), 1_000);
         assert_eq!((beyond.total, beyond.rows.len()), (3_000, 0));
+    }
+
+    /// They were left out, and a table of what an earlier run had left began almost empty.
+    #[test]
+    fn sites_that_are_away_are_in_the_table() {
+        let sites = sites(10);
+        let host = |number| format!("away{number}.example");
+        let keys: Vec<Key> = (0..20).map(|number| Key::of_host(&host(number))).collect();
+        let away = |(number, &key): (usize, &Key)| {
+            let (urls, from) = (number, 0);
+            let on_disk = OnDisk { urls, from };
+            let next_number = urls as u64;
+            let queue = AwayQueue {
+                on_disk,
+                next_number,
+            };
+            (key, 1_000, queue)
+        };
+        let away: Vec<Away> = keys.iter().enumerate().map(away).collect();
+        let name = |key: Key| Some(host(keys.iter().position(|one| *one == key)?));
+        let table = |query| super::table(&sites, &away, &query, 1_000, name);
+        let found = table(query(SiteColumn::Waiting, true, 0..2));
+        assert_eq!((found.total, found.away), (30, 20));
+        let rows: Vec<_> = found
+            .rows
+            .iter()
+            .map(|row| (&*row.host, row.on_disk))
+            .collect();
+        assert_eq!(rows, [("away19.example", 19), ("away18.example", 18)]);
+        assert_eq!(found.rows[0].delay_why, DelayWhy::Away);
+        for descending in [true, false] {
+            let found = table(query(SiteColumn::Host, descending, 9..11));
+            let is_away = found.rows.iter().map(|row| row.delay_why == DelayWhy::Away);
+            assert_eq!(is_away.collect::<Vec<_>>(), [false, true]);
+        }
+        let mut search = query(SiteColumn::Host, true, 0..9);
+        search.search = host(7);
+        let found = table(search);
+        assert_eq!((found.total, &*found.rows[0].host), (1, "away7.example"));
     }
 
     #[test]

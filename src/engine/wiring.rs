@@ -176,7 +176,7 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
     let room = PageRoom::new(settings.queues.pages_bytes);
     let snapshot = Arc::new(ArcSwap::from_pointee(Snapshot::default()));
 
-    let lane = Lane::new(downloaders(&settings));
+    let lane = Lane::new(most_fetches(&settings));
     let content_types = Arc::new(ContentTypes::new(&settings.network.content_types));
     let reputation = ReputationGuard::new(settings.reputation.clone(), clock);
     let reputation = Arc::new(reputation);
@@ -226,7 +226,7 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
         }
         None => Receipts::default(),
     };
-    for number in 0..downloaders(&settings) {
+    for number in 0..most_fetches(&settings) {
         let downloader = Downloader {
             jobs: jobs.clone(),
             duplication: local.clone(),
@@ -335,6 +335,7 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
         capacity: Mutex::new(capacity),
         limits: limits.clone(),
         keeps_to_itself: keeps_to_itself.clone(),
+        changed: view_changed.clone(),
         clock,
         mind: Mutex::default(),
     });
@@ -345,6 +346,8 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
         keeps_to_itself,
         preprocessor: preprocessor.clone(),
         arrivals: arrivals.clone(),
+        dialer: dialer.clone(),
+        most_bytes: settings.memory.limit_bytes / 16,
         changed,
         stop: stopped.clone(),
     };
@@ -397,9 +400,9 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
     })
 }
 
-/// Bytes that no other run of any peer has.
-/// As many downloaders as the settings want and the budget has room for.
-fn downloaders(settings: &Settings) -> usize {
+/// As many fetches at once, and so downloaders, as the settings want and the budget has room
+/// for.
+pub fn most_fetches(settings: &Settings) -> usize {
     let rest = settings
         .memory
         .limit_bytes
@@ -408,6 +411,7 @@ fn downloaders(settings: &Settings) -> usize {
     settings.threads.downloaders.min(most as usize)
 }
 
+/// Bytes that no other run of any peer has.
 fn unique_prefix(me: [u8; 32], started_ms: u64) -> [u8; 16] {
     let mut hasher = blake3::Hasher::new_derive_key("peercrawl exchanges of one run 1");
     hasher.update(&me).update(&started_ms.to_be_bytes());

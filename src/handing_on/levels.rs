@@ -1,7 +1,8 @@
 //! How full the outbox is, in all and by the URLs of each owner.
 //!
-//! One owner's URLs take half of it at most: otherwise one peer that never gives a receipt
-//! would take the room of all the others. Whoever finds no room may wait for it, but only
+//! One owner's URLs take no more than they leave to the others: half of it if nobody else has
+//! any, and less otherwise. So peers that never give a receipt, however many, do not take the
+//! room of all the others. Whoever finds no room may wait for it, but only
 //! once: after a wait in vain nobody waits until an eighth is free again, or each URL would
 //! cost the crawl such a wait.
 
@@ -9,15 +10,12 @@ use std::collections::HashMap;
 
 use peercrawl_overlay::PeerId;
 
-/// One owner's URLs may take this part of all.
-const PART_OF_ONE: usize = 2;
 /// This part must be free before it is worth waiting again.
 const PART_TO_BE_FREE: usize = 8;
 
 /// See the module. An owner that is away, or not known yet, is `None`.
 pub struct Levels {
     most: usize,
-    most_of_one: usize,
     all: Level,
     of_owners: HashMap<Option<PeerId>, Level>,
 }
@@ -29,22 +27,11 @@ struct Level {
     is_stuck: bool,
 }
 
-impl Level {
-    /// One URL less, of so many at most.
-    fn sink(&mut self, most: usize) {
-        self.urls = self.urls.saturating_sub(1);
-        if self.urls <= most - most / PART_TO_BE_FREE {
-            self.is_stuck = false;
-        }
-    }
-}
-
 impl Levels {
     /// Empty, and so many URLs at most.
     pub fn new(most: usize) -> Self {
         Self {
             most,
-            most_of_one: (most / PART_OF_ONE).max(1),
             all: Level::default(),
             of_owners: HashMap::new(),
         }
@@ -52,39 +39,55 @@ impl Levels {
 
     /// Whether there is room for one more URL of this owner.
     pub fn has_room(&self, owner: Option<PeerId>) -> bool {
-        self.all.urls < self.most && self.of(owner).urls < self.most_of_one
+        self.of(owner).urls < self.free()
+    }
+
+    fn free(&self) -> usize {
+        self.most.saturating_sub(self.all.urls)
     }
 
     /// Whether it is known that room for this owner, which there is not, is waited for in
     /// vain.
     pub fn is_stuck(&self, owner: Option<PeerId>) -> bool {
-        let one = self.of(owner);
-        (self.all.urls >= self.most && self.all.is_stuck)
-            || (one.urls >= self.most_of_one && one.is_stuck)
+        let (one, free) = (self.of(owner), self.free());
+        (free == 0 && self.all.is_stuck) || (one.urls >= free && one.is_stuck)
     }
 
     /// Somebody has waited in vain for room for this owner.
     pub fn waited_in_vain(&mut self, owner: Option<PeerId>) {
-        self.all.is_stuck |= self.all.urls >= self.most;
+        let free = self.free();
+        self.all.is_stuck |= free == 0;
         if let Some(one) = self.of_owners.get_mut(&owner) {
-            one.is_stuck |= one.urls >= self.most_of_one;
+            one.is_stuck |= one.urls >= free;
         }
     }
 
     /// One more URL waits for this owner.
     pub fn add(&mut self, owner: Option<PeerId>) {
+        // Others may have made room.
+        self.settle(owner);
         self.all.urls += 1;
         self.of_owners.entry(owner).or_default().urls += 1;
     }
 
     /// One URL waits for this owner no more.
     pub fn remove(&mut self, owner: Option<PeerId>) {
-        self.all.sink(self.most);
+        self.all.urls = self.all.urls.saturating_sub(1);
         if let Some(one) = self.of_owners.get_mut(&owner) {
-            one.sink(self.most_of_one);
+            one.urls = one.urls.saturating_sub(1);
             if one.urls == 0 {
                 self.of_owners.remove(&owner);
             }
+        }
+        self.settle(owner);
+    }
+
+    /// Once enough is free, in all or for this owner, it is worth waiting again.
+    fn settle(&mut self, owner: Option<PeerId>) {
+        let (free, enough) = (self.free(), self.most / PART_TO_BE_FREE);
+        self.all.is_stuck &= free < enough;
+        if let Some(one) = self.of_owners.get_mut(&owner) {
+            one.is_stuck &= free < one.urls + enough;
         }
     }
 
@@ -101,16 +104,24 @@ mod tests {
     const B: Option<PeerId> = Some(PeerId::repeat(2));
 
     #[test]
-    fn one_owner_takes_half_and_two_take_all() {
+    fn one_owner_takes_half_and_leaves_room_with_however_many_others() {
         let mut levels = Levels::new(16);
-        (0..8).for_each(|_| levels.add(A));
-        assert!(!levels.has_room(A));
-        assert!(levels.has_room(B) && levels.has_room(None));
-        (0..8).for_each(|_| levels.add(B));
-        assert!(!levels.has_room(None), "it is full");
-        levels.remove(A);
-        assert!(levels.has_room(A) && levels.has_room(None));
-        assert!(!levels.has_room(B));
+        let fill = |levels: &mut Levels, owner| {
+            let mut urls = 0;
+            while levels.has_room(owner) {
+                levels.add(owner);
+                urls += 1;
+            }
+            urls
+        };
+        assert_eq!(fill(&mut levels, A), 8);
+        assert_eq!(fill(&mut levels, B), 4, "two once took all");
+        assert_eq!(fill(&mut levels, None), 2);
+        let others = (3..6).map(|number| Some(PeerId::repeat(number)));
+        let urls: Vec<usize> = others.map(|one| fill(&mut levels, one)).collect();
+        assert_eq!(urls, [1, 1, 0], "it is full");
+        (0..5).for_each(|_| levels.remove(A));
+        assert!(levels.has_room(A) && levels.has_room(B) && levels.has_room(None));
     }
 
     #[test]
@@ -127,6 +138,7 @@ mod tests {
         (0..2).for_each(|_| levels.remove(A));
         (0..2).for_each(|_| levels.add(A));
         assert!(!levels.has_room(A) && !levels.is_stuck(A));
+        // More than it may take, as when owners change.
         (0..16).for_each(|_| levels.add(B));
         levels.waited_in_vain(None);
         assert!(levels.is_stuck(None), "no room for anybody");

@@ -405,15 +405,15 @@ pub(super) mod tests {
         assert!(begun.elapsed() < Duration::from_secs(50));
         assert_eq!(outbox.len(), 50);
         assert_eq!(outbox.counters.refused_overflow.get(), 1_000);
-        for path in 0..50 {
+        for path in 0..25 {
             let url = candidate(&format!("http://a.example/{path}"));
             outbox.put(url, Some(OWNER));
         }
-        assert_eq!(outbox.len(), 100, "there is room for others");
+        assert_eq!(outbox.len(), 75, "there is room for others");
 
         // What belongs to another peer by now takes that one's room.
-        let first = outbox.state.lock().next_number - 100;
-        let numbers: Vec<u64> = (first..first + 100).collect();
+        let first = outbox.state.lock().next_number - 75;
+        let numbers: Vec<u64> = (first..first + 75).collect();
         outbox.set_out(&numbers[..50], OWNER);
         outbox.taken_back(&numbers[50..]);
         outbox.put(candidate("http://a.example/50"), Some(OWNER));

@@ -120,6 +120,7 @@ impl HandOnSender {
         let Some(crawl) = self.crawls.get(batch.crawl) else {
             return;
         };
+        tracing::debug!("{} URLs handed on to {}", numbers.len(), batch.owner);
         // Noted before they leave: a receipt may be quick.
         self.outbox.set_out(numbers, batch.owner);
         let mut key = 0;

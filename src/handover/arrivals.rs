@@ -132,6 +132,18 @@ impl Arrivals {
         state.offer
     }
 
+    /// This peer has been away and joins again: it has met nobody, and fetches nothing until
+    /// the handover thread has looked around.
+    pub fn start_anew(&self) {
+        let mut state = self.state.lock();
+        *state = State {
+            offer: state.offer,
+            is_joining: true,
+            ..State::default()
+        };
+        self.hold(&state);
+    }
+
     /// This peer looks for its network, or does so no more. Until it is found, nothing is
     /// fetched: it would be done twice.
     pub fn set_joining(&self, is_joining: bool) {
@@ -254,6 +266,7 @@ impl Arrivals {
 
     /// Takes in the site of a peer that had it.
     fn take_site(&self, from: PeerId, site: Site) -> Taking {
+        tracing::debug!("{} comes from {from}", site.host());
         match self.range.take_site(site, &self.crawls) {
             Ok(()) => Taking::Taken,
             Err(error) => {
@@ -376,6 +389,26 @@ mod tests {
         assert!(arrivals.is_waiting(), "for a welcome now");
         arrivals.welcomed_by(A, FIRST);
         meet(&arrivals, &[A], now + SETTLING);
+        assert!(!arrivals.is_waiting());
+    }
+
+    /// A peer that had left and joined again once fetched at once, what others had by then.
+    #[test]
+    fn a_peer_that_joins_again_is_a_newcomer() {
+        let (arrivals, mut now) = (arrivals(), Instant::now());
+        meet(&arrivals, &[A], now);
+        arrivals.welcomed_by(A, FIRST);
+        now += PATIENCE;
+        meet(&arrivals, &[A], now);
+        assert!(!arrivals.is_waiting());
+        arrivals.start_anew();
+        assert!(arrivals.is_waiting(), "nobody has looked around yet");
+        meet(&arrivals, &[A], now);
+        arrivals.set_joining(false);
+        let offer = arrivals.offer_at(FIRST.capacity, now);
+        meet(&arrivals, &[A], now + SETTLING);
+        assert!(arrivals.is_waiting(), "A welcomes anew");
+        arrivals.welcomed_by(A, offer);
         assert!(!arrivals.is_waiting());
     }
 

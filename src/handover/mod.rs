@@ -8,24 +8,23 @@
 //! once when a peer joins, and no page is fetched twice: what the newcomer was handed on
 //! meanwhile is united with the records that arrive.
 //!
-//! There are two exceptions. A site that its new owner can never take in stays where it
-//! was, because nobody would fetch it otherwise
-//! (`docs/decisions/0012-what-strangers-may-say.md`). And a fetch that was under way when
-//! its site changed hands is ended where it began: its site follows after it, and so does
-//! the welcome, but no other site and no other newcomer waits for it. If it takes longer
-//! than the newcomer's patience, that one begins with the host before the fetch has ended
-//! and before it knows what was seen: a server that drips must not stop a newcomer. The
-//! old owner begins no other fetch there.
+//! A fetch that was under way when its site changed hands has five seconds to end; then it is
+//! cut off, and its URL goes along. Its site follows after it, and so does the welcome, but no
+//! other site and no other newcomer waits for it. There is one exception: a site that its new
+//! owner can never take in stays where it was, because nobody would fetch it otherwise
+//! (`docs/decisions/0012-what-strangers-may-say.md`).
 //!
 //! A peer whose part grows while it is there (it resumes after a pause, or its capacity
 //! rises) is a newcomer again. A welcome names the offer that it answers, so that one for
 //! a smaller part is not taken for it.
 //!
 //! - [`sender`]: the thread that moves sites to their owners, and welcomes
+//! - `delivery`: how what they are sent gets there, and what becomes of it
 //! - [`arrivals`]: the records that come in, and the wait for welcomes
 //! - [`transfers`]: how they come in, part by part
 
 pub mod arrivals;
+mod delivery;
 pub mod sender;
 pub mod transfers;
 

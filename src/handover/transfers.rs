@@ -1,8 +1,9 @@
 //! Records that come in part by part.
 //!
-//! A peer sends one record at a time, so there is one transfer of each: the first part of
-//! another replaces it. All of them together have one bound, and one record has a part of
-//! it. A transfer of which nothing came for a while is dropped.
+//! A peer sends one record of several parts at a time, so there is one transfer of each: the
+//! first part of another replaces it. Records of one part come in between. All of them
+//! together have one bound, and one record has a part of it. A transfer of which nothing came
+//! for a while is dropped.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,6 +12,9 @@ use peercrawl_overlay::PeerId;
 
 /// A transfer is dropped when no part of it came for so long.
 const SILENCE: Duration = Duration::from_secs(30);
+/// And after so long in any case: the largest record over the slowest line that meets the
+/// deadlines of its parts takes less.
+const MOST_TIME: Duration = Duration::from_secs(45 * 60);
 
 /// One part of a frozen site, as it travels.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -48,6 +52,7 @@ struct Transfer {
     number: u64,
     parts: u32,
     bytes: Vec<u8>,
+    begun: Instant,
     heard: Instant,
 }
 
@@ -69,11 +74,15 @@ impl Transfers {
     /// Takes a part in.
     pub fn take(&mut self, from: PeerId, part: SitePart, now: Instant) -> Progress {
         self.drop_silent(now);
+        if part.part == 0 && part.is_last {
+            return self.take_whole(part.bytes);
+        }
         if part.part == 0 {
             let transfer = Transfer {
                 number: part.transfer,
                 parts: 0,
                 bytes: Vec::new(),
+                begun: now,
                 heard: now,
             };
             self.of_peers.insert(from, transfer);
@@ -85,7 +94,8 @@ impl Transfers {
             return Progress::Refused;
         };
         let is_next = transfer.number == part.transfer && transfer.parts == part.part;
-        if !is_next {
+        // One without bytes would only hold the others up.
+        if !is_next || (part.bytes.is_empty() && !part.is_last) {
             return Progress::Refused;
         }
         if transfer.bytes.len() + part.bytes.len() > most_of_one {
@@ -105,10 +115,23 @@ impl Transfers {
         Progress::Begun
     }
 
-    /// Drops transfers of which nothing came for long.
+    /// Takes in a record of one part, which is in no other's way.
+    fn take_whole(&self, bytes: Vec<u8>) -> Progress {
+        if bytes.len() > self.most_bytes / 2 {
+            return Progress::TooLarge;
+        }
+        match self.held_bytes() + bytes.len() <= self.most_bytes {
+            true => Progress::Whole(bytes),
+            false => Progress::Refused,
+        }
+    }
+
+    /// Drops transfers of which nothing came for long, or that go on for too long.
     pub fn drop_silent(&mut self, now: Instant) {
-        self.of_peers
-            .retain(|_, transfer| now.saturating_duration_since(transfer.heard) < SILENCE);
+        self.of_peers.retain(|_, transfer| {
+            now.saturating_duration_since(transfer.heard) < SILENCE
+                && now.saturating_duration_since(transfer.begun) < MOST_TIME
+        });
     }
 
     /// Keeps those of these peers.
@@ -170,6 +193,28 @@ mod tests {
         );
         let whole = transfers.take(A, part(20, 0, true, 1), now);
         assert_eq!(whole, Progress::Whole(vec![0]));
+    }
+
+    #[test]
+    fn a_transfer_is_not_held_open_for_nothing_nor_ended_by_a_small_record() {
+        let (mut transfers, mut now) = (Transfers::new(10 * KIB), Instant::now());
+        let begin = |transfers: &mut Transfers, now| {
+            let begun = transfers.take(A, part(1, 0, false, KIB), now);
+            assert_eq!(begun, Progress::Begun);
+        };
+        begin(&mut transfers, now);
+        let small = transfers.take(A, part(2, 0, true, 1), now);
+        assert_eq!(small, Progress::Whole(vec![0]));
+        assert_eq!(transfers.held_bytes(), KIB, "the other goes on");
+        let empty = transfers.take(A, part(1, 1, false, 0), now);
+        assert_eq!(empty, Progress::Refused);
+        assert_eq!(transfers.held_bytes(), 0);
+        begin(&mut transfers, now);
+        for at in 1..100 {
+            now += SILENCE - Duration::from_secs(1);
+            transfers.take(A, part(1, at, false, 1), now);
+        }
+        assert_eq!(transfers.held_bytes(), 0, "it took too long");
     }
 
     /// Members that each began four transfers of 64 MB once took all memory.

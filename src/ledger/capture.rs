@@ -1,17 +1,26 @@
 //! An exchange with a server, on its way into the archive.
 
-use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use parking_lot::Mutex;
 
 use crate::archive::{
     Digest, Exchange, Original, Prepared, RecordBuilder, RecordId, Response, Truncated,
 };
 use crate::clock::Millis;
 
-thread_local! {
-    /// Compressing needs buffers, which each thread keeps.
-    static BUILDER: RefCell<RecordBuilder> = RefCell::new(RecordBuilder::new());
+/// Builders that nobody uses at present. Compressing needs 160 KB of tables: whoever comes
+/// next takes those that were used last, which the processor still has at hand. There are
+/// never more than were at work at once.
+static BUILDERS: Mutex<Vec<RecordBuilder>> = Mutex::new(Vec::new());
+
+fn with_builder(build: impl FnOnce(&mut RecordBuilder) -> Prepared) -> Prepared {
+    let used_before = BUILDERS.lock().pop();
+    let mut builder = used_before.unwrap_or_default();
+    let prepared = build(&mut builder);
+    BUILDERS.lock().push(builder);
+    prepared
 }
 
 /// Gives every exchange bytes that no other has: its records are named by them.
@@ -91,27 +100,29 @@ impl Capture {
     pub fn prepare(&mut self, url: &str) {
         if self.whole.is_none() {
             self.whole = Some(self.build(url, None));
-            let head = self.response.len() - Response::new(&self.response).payload().len();
+            let payload = Response::with_digest(&self.response, self.payload_digest).payload();
+            let head = self.response.len() - payload.len();
             self.response.truncate(head);
             self.response.shrink_to_fit();
         }
     }
 
-    /// Its records: a revisit if the same payload is known from elsewhere.
+    /// Its records: a revisit if the same payload is known from elsewhere. They are made
+    /// once: what was heard goes, for the page may have to wait for its links to be read.
     pub fn records(&mut self, url: &str, original: Option<&Original>) -> Prepared {
         let is_revisit = original.is_some_and(|o| o.payload_digest == self.payload_digest);
-        match self.whole.take() {
+        let records = match self.whole.take() {
             Some(whole) if !is_revisit => whole,
             _ => self.build(url, original),
-        }
+        };
+        (self.request, self.response) = (Vec::new(), Vec::new());
+        records
     }
 
     /// A record with the links of its page.
     pub fn links<'l>(&self, url: &str, links: impl IntoIterator<Item = &'l str>) -> Prepared {
         let response = RecordId::derive(&self.unique, "response");
-        BUILDER.with_borrow_mut(|builder| {
-            builder.links(url, self.at_ms, response, &self.unique, links)
-        })
+        with_builder(|builder| builder.links(url, self.at_ms, response, &self.unique, links))
     }
 
     fn build(&self, url: &str, original: Option<&Original>) -> Prepared {
@@ -124,6 +135,6 @@ impl Capture {
             truncated: self.truncated,
             unique: &self.unique,
         };
-        BUILDER.with_borrow_mut(|builder| builder.exchange(&exchange, original))
+        with_builder(|builder| builder.exchange(&exchange, original))
     }
 }

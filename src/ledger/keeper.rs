@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::resume::Left;
 use super::settling::{Recent, Unsettled, settle};
-use super::{CrawlRecord, KeptLedger, Ledger, Letter, MOST_LETTERS, Pending};
+use super::{CrawlRecord, KeptLedger, Ledger, Letter, Pending};
 use crate::archive::{self, ArchiveError, DiskLimit, Prepared, Writer};
 use crate::clock::{Clock, Millis};
 use crate::counters::Counters;
@@ -42,6 +42,19 @@ pub enum KeepError {
     /// Its archive.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
+    /// The system failed to bring the archive to the disk.
+    #[error("{0}; start PeerCrawl again: what was not on the disk is fetched again")]
+    Unsynced(String),
+}
+
+impl KeepError {
+    /// Whether there is no room on the disk: it works as soon as somebody makes some.
+    pub fn is_disk_full(&self) -> bool {
+        matches!(
+            self,
+            Self::Store(StoreError::DiskFull(_)) | Self::Archive(ArchiveError::DiskFull(_))
+        )
+    }
 }
 
 /// A data directory, ready for an engine.
@@ -126,6 +139,10 @@ pub struct Hands {
     writer: Option<Writer>,
     records: Receiver<(Prepared, Room)>,
     unsettled: Unsettled,
+    /// Why the archive could not be brought to the disk. The system may have dropped what it
+    /// could not write, and of pages that are not done yet nobody knows which those are: so
+    /// nothing is written after that, and the next start goes on from what is there.
+    pub(super) unsynced: Option<String>,
     /// What is told once the disk has it.
     letters: Vec<Letter>,
 }
@@ -143,7 +160,9 @@ impl Ledger {
                 records: kept.writer.is_some().then_some(sender),
                 record_room: PageRoom::new(MOST_RECORD_BYTES),
                 has_more: false.into(),
+                written: 0.into(),
                 is_stalled: false.into(),
+                is_behind: false.into(),
                 is_closed: false.into(),
                 trouble: Mutex::default(),
                 new_limit: Mutex::default(),
@@ -159,12 +178,14 @@ impl Ledger {
             writer: kept.writer,
             records,
             unsettled: Unsettled::default(),
+            unsynced: None,
             letters: Vec::new(),
         };
         (Arc::new(ledger), hands)
     }
 
-    /// Why nothing can be written at present, if that is so.
+    /// Why nothing can be written at present, if that is so; at the end, why something was
+    /// not written.
     pub fn trouble(&self) -> Option<String> {
         self.kept.as_ref()?.trouble.lock().clone()
     }
@@ -220,15 +241,47 @@ impl KeptLedger {
 impl Hands {
     /// The archive first: then what is done may leave its queue for good.
     fn sync(&mut self) -> Result<(), KeepError> {
-        if let Some(writer) = &mut self.writer {
-            writer.sync()?;
-            let settled = self.unsettled.settled();
-            if !settled.is_empty() {
-                self.store.commit(&settled)?;
-                self.unsettled.clear();
-            }
+        self.sync_archive()?;
+        let settled = self.unsettled.settled();
+        if !settled.is_empty() {
+            self.store.commit(&settled)?;
+            self.unsettled.clear();
         }
         Ok(self.store.sync()?)
+    }
+
+    fn sync_archive(&mut self) -> Result<(), KeepError> {
+        self.check()?;
+        let Some(writer) = &mut self.writer else {
+            return Ok(());
+        };
+        // What fails here can be tried again.
+        writer.flush_to_os()?;
+        if let Err(error) = writer.sync() {
+            self.unsynced = Some(error.to_string());
+            match writer.give_up_unsynced() {
+                Ok(cut) => cut.iter().for_each(|cut| tracing::warn!("{cut}")),
+                Err(error) => tracing::warn!("the archive's last file stays as it is: {error}"),
+            }
+        }
+        self.check()
+    }
+
+    fn check(&self) -> Result<(), KeepError> {
+        match &self.unsynced {
+            Some(why) => Err(KeepError::Unsynced(why.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Brings to the disk what there is, before a pause of unknown length. Nothing is
+    /// settled: the batch that makes it true may be the one that cannot be written.
+    fn save(&mut self) {
+        let archive = self.sync_archive();
+        let store = self.store.sync().map_err(KeepError::from);
+        for error in [archive, store].into_iter().filter_map(Result::err) {
+            tracing::warn!("not on the disk yet: {error}");
+        }
     }
 }
 
@@ -264,18 +317,20 @@ impl Keeper {
                         false => LETTER_PERIOD,
                     };
                     if synced.elapsed() >= period {
-                        self.sync();
+                        if !self.sync() {
+                            return;
+                        }
                         synced = Instant::now();
                     }
                 }
                 recv(self.stop) -> _ => break,
             }
         }
-        if self.write() {
-            self.sync();
+        if self.write() && self.sync() {
             // Whoever reads archives should find no open file when nobody writes.
             if let Some(Err(error)) = self.hands.writer.as_mut().map(Writer::complete) {
                 tracing::warn!("the archive's last file stays open: {error}");
+                self.set_stalled(Some(&KeepError::from(error)));
             }
         }
     }
@@ -295,7 +350,12 @@ impl Keeper {
         let Some(kept) = &self.ledger.kept else {
             return true;
         };
-        let (mut batch, recent, letters) = take(&mut kept.pending.lock());
+        let (mut batch, recent, letters, noted) = {
+            let mut pending = kept.pending.lock();
+            // Under the lock, so that nobody is behind with what has just been taken.
+            kept.is_behind.store(false, SeqCst);
+            take(&mut pending)
+        };
         // What the batch speaks of was given to the archive before: it is appended, or
         // waits here.
         for _ in 0..self.hands.records.len() {
@@ -313,6 +373,7 @@ impl Keeper {
             return false;
         }
         if batch.is_empty() && recent.is_empty() && letters.is_empty() {
+            self.set_written(noted);
             return true;
         }
         if let Some(writer) = &self.hands.writer {
@@ -333,51 +394,59 @@ impl Keeper {
             Err(error) => tracing::error!("cannot keep the totals: {error}"),
         }
         let is_written = self.until_it_works(|keeper| keeper.hands.store.commit(&batch));
+        if is_written {
+            self.set_written(noted);
+        }
         self.hands.letters.extend(letters);
         is_written
     }
 
-    /// Brings everything to the disk, and tells those who wait for that. What fails here
-    /// fails again at the next write, which says so.
-    pub(super) fn sync(&mut self) {
-        match self.hands.sync() {
-            Ok(()) => self.hands.letters.drain(..).for_each(|tell| tell()),
-            Err(error) => {
-                tracing::warn!("not on the disk yet: {error}");
-                // Whoever is not told asks again.
-                self.hands.letters.truncate(MOST_LETTERS);
-            }
+    fn set_written(&self, noted: u64) {
+        if let Some(kept) = &self.ledger.kept {
+            kept.written.store(noted, SeqCst);
         }
     }
 
-    /// Tries until it works, while the crawl pauses. False if the engine stops first.
+    /// Brings everything to the disk, and tells those who wait for that. False if the
+    /// engine stops first.
+    pub(super) fn sync(&mut self) -> bool {
+        let is_synced = self.until_it_works(|keeper| keeper.hands.sync());
+        if is_synced {
+            self.hands.letters.drain(..).for_each(|tell| tell());
+        }
+        is_synced
+    }
+
+    /// Tries until it works, while the crawl pauses. False if the engine stops first: then
+    /// the trouble stays, and says that not everything is written.
     fn until_it_works<E: Into<KeepError>>(
         &mut self,
         mut act: impl FnMut(&mut Self) -> Result<(), E>,
     ) -> bool {
-        let mut is_stalled = false;
-        let is_done = loop {
-            match act(self) {
-                Ok(()) => break true,
-                Err(error) => {
-                    let error: KeepError = error.into();
-                    if !is_stalled {
-                        tracing::warn!("the crawl pauses: {error}");
-                        is_stalled = true;
-                        self.set_stalled(Some(&error));
-                    }
-                    self.take_wishes();
-                }
+        let mut trouble = None;
+        loop {
+            let checked = self.hands.check();
+            let Err(error) = checked.and_then(|()| act(self).map_err(Into::into)) else {
+                break;
+            };
+            let told = trouble.replace(error.to_string());
+            if told != trouble {
+                tracing::warn!("the crawl pauses: {error}");
+                self.set_stalled(Some(&error));
             }
+            if told.is_none() {
+                self.hands.save();
+            }
+            self.take_wishes();
             if self.stop.recv_timeout(RETRY) != Err(RecvTimeoutError::Timeout) {
-                break false;
+                return false;
             }
-        };
-        if is_stalled {
-            self.set_stalled(None);
-            tracing::info!("there is room again: the crawl goes on");
         }
-        is_done
+        if trouble.is_some() {
+            self.set_stalled(None);
+            tracing::info!("it can be written again: the crawl goes on");
+        }
+        true
     }
 
     /// Follows another limit, and does what the archive's writer was asked to do.
@@ -429,7 +498,7 @@ impl Drop for Keeper {
 }
 
 /// Takes everything out that waits to be written.
-fn take(pending: &mut Pending) -> (Batch, Recent, Vec<Letter>) {
+fn take(pending: &mut Pending) -> (Batch, Recent, Vec<Letter>, u64) {
     let mut batch = std::mem::take(&mut pending.batch);
     for id in std::mem::take(&mut pending.changed) {
         let record: Option<&CrawlRecord> = pending.crawls.get(&id);
@@ -440,5 +509,6 @@ fn take(pending: &mut Pending) -> (Batch, Recent, Vec<Letter>) {
         }
     }
     let recent = std::mem::take(&mut pending.recent);
-    (batch, recent, std::mem::take(&mut pending.letters))
+    let letters = std::mem::take(&mut pending.letters);
+    (batch, recent, letters, pending.noted)
 }

@@ -27,6 +27,8 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread;
+use std::time::Duration;
 
 use crossbeam_channel::Sender;
 use parking_lot::Mutex;
@@ -50,6 +52,11 @@ use crate::store::{Batch, Store};
 
 /// Letters that wait for a batch at most; whoever is not told asks again.
 const MOST_LETTERS: usize = 10_000;
+/// With so many changes waiting, nothing more is begun. They and what the database makes of
+/// them take a few megabytes; five times as many took 30 in the first seconds of a crawl.
+const MANY_CHANGES: usize = 10_000;
+/// How often those who wait for that look.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// What the pages of a crawl have come to: counted when their URLs are done, so that a
 /// page which is fetched again after a crash is counted once.
@@ -117,6 +124,10 @@ struct Pending {
     changed: Vec<CrawlId>,
     /// What crawls have come to that are over.
     over: PageTotals,
+    /// How often something was noted.
+    noted: u64,
+    /// How often it was when somebody wanted to know whether all of that is written.
+    asked: Option<u64>,
 }
 
 /// What the one who writes the archive is to do besides.
@@ -141,8 +152,12 @@ struct KeptLedger {
     record_room: Arc<PageRoom>,
     /// Whether the store may know sites and contents that memory does not.
     has_more: AtomicBool,
+    /// How much of what was noted is written.
+    written: AtomicU64,
     /// Whether nothing can be written at present.
     is_stalled: AtomicBool,
+    /// Whether many changes wait: the disk is slower than the crawl.
+    is_behind: AtomicBool,
     is_closed: AtomicBool,
     /// Why it cannot.
     trouble: Mutex<Option<String>>,
@@ -175,10 +190,45 @@ impl Ledger {
             .is_some_and(|kept| kept.records.is_some())
     }
 
-    /// Whether nothing can be written at present: whoever can should wait.
+    /// Whether nothing can be written at present, or not fast enough: whoever can should wait.
     pub fn is_stalled(&self) -> bool {
         let kept = self.kept.as_ref();
-        kept.is_some_and(|kept| kept.is_stalled.load(SeqCst))
+        kept.is_some_and(|kept| kept.is_stalled.load(SeqCst) || kept.is_behind.load(SeqCst))
+    }
+
+    /// Waits while more has happened than can be written soon.
+    pub fn wait_for_writer(&self) {
+        let Some(kept) = &self.kept else {
+            return;
+        };
+        while kept.is_behind.load(SeqCst) && !kept.is_closed.load(SeqCst) {
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// How much has happened so far, for [`Ledger::has_written`].
+    pub fn noted(&self) -> u64 {
+        let kept = self.kept.as_ref();
+        kept.map_or(0, |kept| kept.pending.lock().noted)
+    }
+
+    /// Whether as much of what has happened is written.
+    pub fn has_written(&self, noted: u64) -> bool {
+        let kept = self.kept.as_ref();
+        kept.is_none_or(|kept| kept.written.load(SeqCst) >= noted)
+    }
+
+    /// Whether all is written that had happened when this was first asked. Whoever asks does
+    /// so again and again, and says each time whether it is still to be known.
+    pub fn is_written(&self, is_asked: bool) -> bool {
+        let Some(kept) = &self.kept else {
+            return is_asked;
+        };
+        let mut pending = kept.pending.lock();
+        let noted = pending.noted;
+        pending.asked = is_asked.then(|| pending.asked.unwrap_or(noted));
+        let is_there = |asked| kept.written.load(SeqCst) >= asked;
+        pending.asked.is_some_and(is_there) && !kept.is_stalled.load(SeqCst)
     }
 
     /// The store, if it may know what memory does not.
@@ -226,7 +276,12 @@ impl Ledger {
         }
     }
 
-    /// A number that no queued URL of this run has had: a site that was put away and
+    /// An earlier run has given the numbers below this one.
+    pub fn begin_numbers_at(&self, next_number: u64) {
+        self.note(|pending| pending.next_number = pending.next_number.max(next_number));
+    }
+
+    /// A number that no queued URL has, nor had in this run: a site that was put away and
     /// comes back gives none twice, because a URL may leave its queue on disk late.
     pub fn next_number(&self) -> u64 {
         let kept = self.kept.as_ref();
@@ -305,7 +360,13 @@ impl Ledger {
 
     /// Where and when a content was seen.
     pub fn content(&self, fingerprint: ContentFingerprint, record: &[u8]) {
-        self.note(|pending| pending.batch.content(fingerprint, record));
+        let archives = self.archives();
+        self.note(|pending| {
+            pending.batch.content(fingerprint, record);
+            if archives {
+                pending.recent.seen(fingerprint);
+            }
+        });
     }
 
     /// A URL waits for its owner's receipt.
@@ -416,7 +477,11 @@ impl Ledger {
             let mut pending = kept.pending.lock();
             // Under the lock, so that whoever closes and then looks sees it all.
             if !kept.is_closed.load(SeqCst) {
+                pending.noted += 1;
                 change(&mut pending);
+                if pending.batch.len() >= MANY_CHANGES {
+                    kept.is_behind.store(true, SeqCst);
+                }
             }
         }
     }

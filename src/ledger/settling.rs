@@ -6,7 +6,8 @@
 //! its page is on the disk too; meanwhile each batch leaves a note of what it is done
 //! with and where the archive ended. At start, what the notes speak of is taken out of
 //! the queues as far as the archive holds it. The rest still waits there: it is fetched
-//! again, and its pages are taken back from the totals.
+//! again, its pages are taken back from the totals, and contents that were seen in them are
+//! not any more, or a copy would be stored as a reference to what is lost.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +15,7 @@ use super::{CrawlRecord, Done, PageTotals};
 use crate::archive::{Position, Writer};
 use crate::crawl::CrawlId;
 use crate::distribution::Key;
+use crate::fingerprint::ContentFingerprint;
 use crate::store::{Batch, Store, StoreError};
 
 /// What one batch is done with.
@@ -27,6 +29,8 @@ pub(super) struct Recent {
     done: Vec<(u64, u64)>,
     /// What the pages of those come to, for each crawl.
     pages: Vec<(CrawlId, PageTotals)>,
+    /// Contents that were noted as seen.
+    seen: Vec<ContentFingerprint>,
 }
 
 impl Recent {
@@ -42,6 +46,11 @@ impl Recent {
         }
     }
 
+    /// A content was noted as seen.
+    pub fn seen(&mut self, fingerprint: ContentFingerprint) {
+        self.seen.push(fingerprint);
+    }
+
     /// Nothing is left in the queue of a site.
     pub fn cleared(&mut self, site: Key) {
         self.done.retain(|(of, _)| *of != site.0);
@@ -50,7 +59,7 @@ impl Recent {
 
     /// Whether there is nothing to note.
     pub fn is_empty(&self) -> bool {
-        self.done.is_empty() && self.cleared.is_empty()
+        self.done.is_empty() && self.cleared.is_empty() && self.seen.is_empty()
     }
 }
 
@@ -124,6 +133,9 @@ pub(super) fn settle(
         } else {
             again += recent.done.len();
             lost.extend(recent.pages);
+            for fingerprint in recent.seen {
+                batch.content_remove(fingerprint);
+            }
         }
     })?;
     for (site, number) in done {

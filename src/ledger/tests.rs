@@ -16,6 +16,7 @@ use crate::counters::Counters;
 use crate::crawl::Crawls;
 use crate::crawl_jobs::CrawlJobs;
 use crate::engine::StopSignal;
+use crate::fingerprint::ContentFingerprint;
 use crate::limits::Limits;
 use crate::store::{DataFolder, Store};
 
@@ -97,6 +98,9 @@ fn pages_that_did_not_reach_the_disk_are_fetched_again() {
         let mut recent = Recent::default();
         let done = Done { site: SITE, number };
         recent.done(done, Some((id, page)));
+        let content = ContentFingerprint([number as u8; 16]);
+        recent.seen(content);
+        batch.content(content, b"seen");
         totals.add(page);
         let definition = definition.clone();
         let record = CrawlRecord { definition, totals };
@@ -132,6 +136,11 @@ fn pages_that_did_not_reach_the_disk_are_fetched_again() {
         let store = open(&data);
         assert_eq!(queued(&store), [3, 4, 5, 6, 7]);
         assert_eq!(pages(&store), 3);
+        let is_seen = |number| {
+            let content = store.content(ContentFingerprint([number; 16]));
+            content.unwrap().is_some()
+        };
+        assert_eq!([2, 3, 5].map(is_seen), [true, false, false]);
         assert_eq!(store.archive_position().unwrap().unwrap(), places[2]);
     }
 }
@@ -256,10 +265,50 @@ fn nobody_is_told_before_the_disk_has_it() {
     ledger.once_on_disk(move || tell.send(()).unwrap());
     assert!(keeper.write());
     assert!(told.is_empty(), "written, but not on the disk");
-    keeper.sync();
+    assert!(keeper.sync());
     assert_eq!(told.len(), 1);
-    keeper.sync();
+    assert!(keeper.sync());
     assert_eq!(told.len(), 1, "once is enough");
+}
+
+/// The last pages were thrown away without a word, and the state after them.
+#[test]
+fn what_could_not_be_written_is_told_at_the_end() {
+    for limit_bytes in [1_000, u64::MAX] {
+        let is_full = limit_bytes == 1_000;
+        let folder = TempDir::new().unwrap();
+        let data = Arc::new(DataFolder::open(folder.path()).unwrap());
+        let mut settings = archive_settings(folder.path());
+        settings.limit.limit_bytes = limit_bytes;
+        let kept = Kept::open(data, "state", Some(settings)).unwrap();
+        let (ledger, hands) = Ledger::keeping(kept);
+        let (running, stop) = bounded(0);
+        let keeper = keeper(&ledger, hands, stop);
+        ledger.archive(records(1));
+        ledger.queue_cleared(SITE);
+        assert!(!ledger.is_written(true));
+        drop(running);
+        keeper.run();
+        assert_eq!(ledger.trouble().is_some(), is_full);
+        assert_eq!(ledger.is_written(true), !is_full);
+    }
+}
+
+/// The system may have dropped what it could not write, and says nothing of it later.
+#[test]
+fn after_an_archive_that_could_not_be_synced_nothing_is_written() {
+    let folder = TempDir::new().unwrap();
+    let data = Arc::new(DataFolder::open(folder.path()).unwrap());
+    let (ledger, hands) = Ledger::keeping(Kept::open(data, "state", None).unwrap());
+    let (running, stop) = bounded(0);
+    let mut keeper = keeper(&ledger, hands, stop);
+    keeper.hands.unsynced = Some("a bad disk".into());
+    drop(running);
+    ledger.queue_cleared(SITE);
+    assert!(!keeper.write() && !keeper.sync());
+    let trouble = ledger.trouble().unwrap();
+    assert!(trouble.contains("a bad disk; start PeerCrawl again"));
+    assert!(!ledger.is_written(true));
 }
 
 /// What the user replaced once came back at the next start, under its own rules.
@@ -298,4 +347,24 @@ fn a_store_of_an_older_version_is_read() {
     store.commit(&batch).unwrap();
     let left = Left::read(&store).unwrap();
     assert_eq!(left.successions, Successions::default());
+}
+
+/// What waits to be written grew without a bound while the disk was slow and nothing failed.
+#[test]
+fn whoever_can_waits_while_much_is_to_be_written() {
+    let folder = TempDir::new().unwrap();
+    let data = Arc::new(DataFolder::open(folder.path()).unwrap());
+    let (ledger, hands) = Ledger::keeping(Kept::open(data, "state", None).unwrap());
+    let (_stop, stopped) = crossbeam_channel::bounded(0);
+    let mut keeper = keeper(&ledger, hands, stopped);
+    for number in 0..MANY_CHANGES as u64 {
+        assert!(!ledger.is_stalled());
+        ledger.outbox_removed(&[number]);
+    }
+    assert!(ledger.is_stalled());
+    let noted = ledger.noted();
+    assert!(!ledger.has_written(noted));
+    assert!(keeper.write());
+    assert!(ledger.has_written(noted) && !ledger.is_stalled());
+    ledger.wait_for_writer();
 }

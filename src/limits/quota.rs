@@ -58,15 +58,16 @@ impl Quota {
         self.renew(now_ms);
         self.used_bytes += bytes;
         let passed_ms = now_ms.saturating_sub(self.counted_ms).min(LONGEST_GAP_MS) as f64;
-        self.counted_ms = self.counted_ms.max(now_ms);
+        self.counted_ms = now_ms;
         let fading = (-passed_ms / PACE_MS).exp();
         self.recent_bytes = self.recent_bytes * fading + bytes as f64;
         self.recent_ms = self.recent_ms * fading + passed_ms;
     }
 
-    /// Begins the first thirty days, or the next ones if the current ones are over.
+    /// Begins the first thirty days, or the next ones if the current ones are over. Those
+    /// that began while the clock was ahead begin now, or they would last for longer.
     fn renew(&mut self, now_ms: Millis) {
-        if self.began_ms == 0 {
+        if self.began_ms == 0 || self.began_ms > now_ms {
             self.began_ms = now_ms;
             self.counted_ms = now_ms;
         }
@@ -215,5 +216,22 @@ mod tests {
         quota.count(5, START_MS);
         quota.count(5, START_MS - HOUR_MS);
         assert_eq!(quota.state(GB, START_MS - HOUR_MS).used_bytes, 10);
+    }
+
+    /// A clock that had been a year ahead left an account that was not over for a year.
+    #[test]
+    fn thirty_days_that_began_in_the_future_begin_now() {
+        let mut quota = Quota::default();
+        quota.count(GB, START_MS + 12 * PERIOD_MS);
+        let state = quota.state(GB, START_MS);
+        assert!(state.is_used_up(), "what was used is used");
+        assert_eq!(state.renews_ms, START_MS + PERIOD_MS);
+        quota.count(0, START_MS);
+        assert!(!quota.state(GB, START_MS + PERIOD_MS).is_used_up());
+        let now_ms = run(&mut quota, START_MS + PERIOD_MS, 1, 10_000);
+        assert!(
+            quota.state(GB, now_ms).reached_ms.is_some(),
+            "its pace is known"
+        );
     }
 }

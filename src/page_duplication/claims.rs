@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, select};
-use peercrawl_overlay::{Overlay, PeerId, Purpose, Reply};
+use peercrawl_overlay::{Overlay, OverlayError, PeerId, Purpose, Reply};
 
 use super::local::{LocalPageDuplication, claim_of};
 use crate::config;
@@ -42,11 +42,21 @@ pub struct ClaimSender {
     pub stop: StopSignal,
 }
 
+/// What became of a question.
+enum Question {
+    /// It is on its way.
+    Out(Reply),
+    /// Too much is under way to that peer: it may set out soon.
+    Busy,
+    /// There is no use in asking.
+    Vain,
+}
+
 /// The pages of one owner, and its answer when it comes.
 struct Asked {
     owner: PeerId,
     pages: Vec<Page>,
-    reply: Option<Reply>,
+    question: Question,
     /// Its time is up then, also if others are waited for before it.
     until: Instant,
 }
@@ -89,45 +99,60 @@ impl ClaimSender {
         batches
             .map(|(owner, pages)| Asked {
                 owner,
-                reply: (!silent.contains_key(&owner))
-                    .then(|| self.ask(owner, &pages, until))
-                    .flatten(),
+                question: match silent.contains_key(&owner) {
+                    true => Question::Vain,
+                    false => self.ask(owner, &pages, until),
+                },
                 pages,
                 until,
             })
             .collect()
     }
 
-    fn ask(&self, owner: PeerId, pages: &[Page], until: Instant) -> Option<Reply> {
+    fn ask(&self, owner: PeerId, pages: &[Page], until: Instant) -> Question {
         let claims = Message::Claims(pages.iter().map(claim_of).collect());
         let deadline = until.saturating_duration_since(Instant::now());
-        let bytes = claims.encode().ok()?;
-        let bytes = bytes.into();
-        let asked = self
-            .overlay
-            .request(owner, Purpose::Content, bytes, deadline);
-        asked.ok()
+        let Ok(bytes) = claims.encode() else {
+            return Question::Vain;
+        };
+        let (overlay, bytes) = (&self.overlay, bytes.into());
+        match overlay.request(owner, Purpose::Content, bytes, deadline) {
+            Ok(reply) => Question::Out(reply),
+            Err(OverlayError::Busy(_)) => Question::Busy,
+            Err(_) => Question::Vain,
+        }
     }
 
     /// Waits for an owner's answers, acts on them, and confirms what was new.
     fn finish(&self, asked: Asked, silent_until: &mut HashMap<PeerId, Instant>) {
-        let was_asked = asked.reply.is_some();
-        let mut reply = asked.reply;
+        let mut question = asked.question;
+        let mut has_set_out = false;
         let mut answers = None;
-        while let Some(waiting) = reply.take() {
-            answers = waiting
-                .wait()
-                .and_then(|bytes| match Message::decode(&bytes) {
-                    Ok(Message::Answers(got)) if got.len() == asked.pages.len() => Some(got),
-                    _ => None,
-                });
-            // An owner that was too busy to take the question may have time soon.
-            let may_ask = answers.is_none() && Instant::now() + BUSY < asked.until;
-            if may_ask && self.stop.recv_timeout(BUSY) == Err(RecvTimeoutError::Timeout) {
-                reply = self.ask(asked.owner, &asked.pages, asked.until);
+        loop {
+            match question {
+                Question::Out(reply) => {
+                    has_set_out = true;
+                    answers = reply
+                        .wait()
+                        .and_then(|bytes| match Message::decode(&bytes) {
+                            Ok(Message::Answers(got)) if got.len() == asked.pages.len() => {
+                                Some(got)
+                            }
+                            _ => None,
+                        });
+                }
+                Question::Busy => {}
+                Question::Vain => break,
             }
+            // Who was too busy to take the question, or got too many, may have time soon.
+            let may_ask = answers.is_none() && Instant::now() + BUSY < asked.until;
+            if !may_ask || self.stop.recv_timeout(BUSY) != Err(RecvTimeoutError::Timeout) {
+                break;
+            }
+            question = self.ask(asked.owner, &asked.pages, asked.until);
         }
-        if was_asked && answers.is_none() {
+        // What never set out says nothing about its owner.
+        if has_set_out && answers.is_none() {
             let silence = Duration::from_millis(self.settings.answer_ms) * SILENCE;
             silent_until.insert(asked.owner, Instant::now() + silence);
         }
@@ -198,6 +223,58 @@ mod tests {
             unfinished: Unfinished::new(outstanding, &Ledger::nothing(), done),
             room: PageRoom::new(1).take(0),
         }
+    }
+
+    /// An owner to whom too much was under way at the moment was once taken for silent.
+    #[test]
+    fn an_owner_that_cannot_be_asked_yet_is_asked_again_in_time() {
+        let mut settings = config::Settings::default();
+        settings.content.answer_ms = 60_000;
+        let network = MemoryNetwork::new();
+        let overlay: Arc<dyn Overlay> = Arc::new(network.join(PeerId::repeat(1)));
+        let owner = network.join(PeerId::repeat(2));
+        let fill = || overlay.send(owner.me(), Purpose::Urls, Arc::new([]));
+        while fill().is_ok() {}
+        let (put, queue) = processing_queue(1);
+        drop(put);
+        let (outstanding, counters) = (Arc::default(), Arc::new(Counters::default()));
+        let undecided = Undecided {
+            page: page(1, &outstanding),
+            owner: owner.me(),
+        };
+        let view = Arc::new(View::new(overlay.clone(), &settings.distribution));
+        let (pending, _pages) = pending_queue(1);
+        let local = LocalPageDuplication {
+            me: overlay.me(),
+            range: ContentRangeValidator(view),
+            processor: ContentProcessor::new(60, Clock::start(), Ledger::nothing()),
+            processing: processing_queue(1).0,
+            pending,
+            ledger: Ledger::nothing(),
+            counters: counters.clone(),
+        };
+        let sender = ClaimSender {
+            queue,
+            overlay,
+            local: Arc::new(local),
+            settings: settings.content,
+            stop: never(),
+        };
+        let mut silent = HashMap::new();
+        let asked = sender.ask_all(undecided, &silent).pop().unwrap();
+        assert!(matches!(asked.question, Question::Busy));
+        std::thread::scope(|scope| {
+            scope.spawn(|| sender.finish(asked, &mut silent));
+            loop {
+                let event = owner.events().recv_timeout(Duration::from_secs(60));
+                if let Event::Request { replier, .. } = event.unwrap() {
+                    let answers = Message::Answers(vec![Answer::New]);
+                    return replier.answer(answers.encode().unwrap());
+                }
+            }
+        });
+        assert_eq!(counters.content_new.get(), 1);
+        assert!(silent.is_empty());
     }
 
     /// Silent owners were once waited for one after another: each was asked again when its

@@ -70,8 +70,12 @@ impl DomainClassifier {
 
     /// Whether there is no memory for one more, until another leaves.
     pub fn is_full(&self) -> bool {
-        let room = self.room.load(Relaxed);
-        (1..self.most).contains(&room) && self.count.load(Relaxed) >= room
+        self.makes_room() && self.count.load(Relaxed) >= self.room.load(Relaxed)
+    }
+
+    /// Whether it is memory that bounds them, of which more can be made.
+    pub fn makes_room(&self) -> bool {
+        (1..self.most).contains(&self.room.load(Relaxed))
     }
 
     /// Waits until one leaves, or for `limit`, if there is no memory for one more.

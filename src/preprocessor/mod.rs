@@ -27,6 +27,7 @@ mod tests;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 pub use domain_classifier::DomainClassifier;
 pub use moving::Frozen;
@@ -111,6 +112,22 @@ impl Preprocessor {
         &self,
         crawl: &Crawl,
         candidates: impl IntoIterator<Item = Candidate>,
+        outcome: impl FnMut(Admission),
+    ) {
+        self.admit_or_wait(crawl, candidates, false, outcome);
+    }
+
+    /// The same for URLs that this peer has met itself, which nobody sends again: if there is
+    /// no memory for their host, they wait for it. Who reads pages can be held back.
+    pub fn admit_own(&self, crawl: &Crawl, candidates: impl IntoIterator<Item = Candidate>) {
+        self.admit_or_wait(crawl, candidates, true, |_| {});
+    }
+
+    fn admit_or_wait(
+        &self,
+        crawl: &Crawl,
+        candidates: impl IntoIterator<Item = Candidate>,
+        can_wait: bool,
         mut outcome: impl FnMut(Admission),
     ) {
         let mut candidates = candidates.into_iter().peekable();
@@ -125,8 +142,13 @@ impl Preprocessor {
         }
         let key = first.key;
         let mut candidates: Vec<Candidate> = candidates.collect();
+        let mut since = None;
         loop {
             let Some(cell) = self.site_for(crawl, &candidates) else {
+                let since = *since.get_or_insert_with(Instant::now);
+                if can_wait && self.waits_for_room(crawl, key, &candidates, since) {
+                    continue;
+                }
                 return self.turn_away(crawl, key, &candidates, &mut outcome);
             };
             let (is_whole, thinned) = {
@@ -238,13 +260,13 @@ impl Preprocessor {
                 Phase::Leased | Phase::Resolving => all_gone = false,
                 Phase::Moved => {}
                 Phase::Idle | Phase::Waiting | Phase::GivenUp => {
-                    state.phase = Phase::Moved;
-                    state.connection = None;
+                    cell.leave(&mut state);
                     self.classifier.forget(state.site.host());
                     self.ledger.site_left(state.site.host(), Key(cell.key));
                 }
             }
         }
+        self.jobs.let_go();
         all_gone
     }
 
@@ -275,7 +297,8 @@ impl Preprocessor {
 
     /// Drops what is queued for a site that is on the block list.
     pub fn drop_blocked(&self, state: &mut SiteState) {
-        let drained = self.jobs.drain(state);
-        self.counters.blocked_list.add(drained);
+        // Counted before they are done with: then the crawl may be over.
+        self.counters.blocked_list.add(state.site.queued() as u64);
+        self.jobs.drain(state);
     }
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use super::{Admission, Candidate, Preprocessor};
 use crate::crawl::Crawl;
-use crate::crawl_jobs::{AwayQueue, OnDisk, Phase, Site, SiteCell, SiteHead, SiteState};
+use crate::crawl_jobs::{AwayQueue, CrawlJob, OnDisk, Phase, Site, SiteCell, SiteHead, SiteState};
 use crate::distribution::Key;
 use crate::ledger::queued_job;
 use crate::seen_urls::SeenUrls;
@@ -65,21 +65,23 @@ impl Preprocessor {
         self.classifier.is_full()
     }
 
-    /// Waits a while for memory if there is none for the host of these URLs. For those that
-    /// this peer has met itself, which nobody sends again: who reads pages can be held back.
-    pub fn wait_for_room(&self, crawl: &Crawl, urls: &[Candidate]) {
-        let Some(first) = urls.first().filter(|_| self.ledger.keeps()) else {
-            return;
-        };
-        let is_here = self.classifier.find(first.record.url.host()).is_some();
-        if is_here || self.are_all_known(crawl, first.key, urls) {
-            return;
+    /// Waits a moment for memory for the host of these URLs, for which there was none; false
+    /// if there is no need, or if nobody is to wait any more. While nothing can be written
+    /// there is no end to the wait: no memory is made then.
+    pub(super) fn waits_for_room(
+        &self,
+        crawl: &Crawl,
+        key: Key,
+        urls: &[Candidate],
+        since: Instant,
+    ) -> bool {
+        let may_wait = self.ledger.is_stalled() || since.elapsed() < MOST_WAIT;
+        let is_vain = !(may_wait && self.ledger.keeps() && self.classifier.makes_room());
+        if is_vain || self.jobs.is_closed() || self.are_all_known(crawl, key, urls) {
+            return false;
         }
-        let until = Instant::now() + MOST_WAIT;
-        let is_vain = || self.ledger.is_stalled() || self.jobs.is_closed();
-        while self.is_full() && !is_vain() && Instant::now() < until {
-            self.classifier.wait_for_room(LOOK);
-        }
+        self.classifier.wait_for_room(LOOK);
+        true
     }
 
     /// Which of these URLs are duplicates, of a site that is not in memory.
@@ -269,6 +271,7 @@ impl Preprocessor {
 
     /// A site goes on where an earlier run has left it: now, or once there is room.
     pub fn resume(&self, host: &str, key: Key, on_disk: OnDisk, next_number: u64) {
+        self.ledger.begin_numbers_at(next_number);
         let queue = AwayQueue {
             on_disk,
             next_number,
@@ -300,18 +303,29 @@ impl Preprocessor {
         true
     }
 
+    /// The first URL of a site that is away; nothing in it if it is not on disk. Reads from
+    /// the disk.
+    fn first_of_away(&self, key: Key) -> Option<Option<CrawlJob>> {
+        let (store, queue) = (self.ledger.store()?, self.jobs.away(key)?);
+        match store.queue_segment(key, queue.on_disk.from, 1) {
+            Ok(first) => Some(first.first().and_then(|(_, bytes)| queued_job(bytes))),
+            Err(error) => {
+                unreadable("a site", &error);
+                None
+            }
+        }
+    }
+
+    /// The host of a site that is away. Reads from the disk.
+    pub fn host_of_away(&self, key: Key) -> Option<String> {
+        let first = self.first_of_away(key)??;
+        Some(first.record.url.host().to_owned())
+    }
+
     /// Brings a site back that is away; `None` if it is not, or cannot be read. Reads from
     /// the disk.
     pub fn bring_back(&self, key: Key) -> Option<Arc<SiteCell>> {
-        let (store, queue) = (self.ledger.store()?, self.jobs.away(key)?);
-        let first = match store.queue_segment(key, queue.on_disk.from, 1) {
-            Ok(first) => first,
-            Err(error) => {
-                unreadable("a site", &error);
-                return None;
-            }
-        };
-        let Some(job) = first.first().and_then(|(_, bytes)| queued_job(bytes)) else {
+        let Some(job) = self.first_of_away(key)? else {
             let lost = self.jobs.drop_away(key);
             tracing::error!("{lost} URLs of a site are not on disk");
             self.counters.given_up.add(lost);

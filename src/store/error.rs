@@ -28,6 +28,12 @@ pub enum StoreError {
     /// What is there is not what was written.
     #[error("{0} is damaged: {1}")]
     Damaged(PathBuf, String),
+    /// What was written in this run is not all there any more.
+    #[error(
+        "{0} has lost its last {1} entries, which could not be brought to the disk: start \
+         PeerCrawl again, and what they were about is done again"
+    )]
+    Behind(PathBuf, u64),
     /// A file could not be read or written. The cause is in the message, so it is not a
     /// source as well: it would be told twice.
     #[error("{0}: {1}")]
@@ -51,6 +57,17 @@ impl StoreError {
                 Self::Damaged(path.to_owned(), error.to_string())
             }
             _ => Self::Io(path.to_owned(), error),
+        }
+    }
+
+    /// The same while the state is in use: damage stays until a start sets it aside.
+    pub(super) fn until_restart(self) -> Self {
+        match self {
+            Self::Damaged(path, why) => {
+                let why = format!("{why}; start PeerCrawl again, which sets it aside");
+                Self::Damaged(path, why)
+            }
+            other => other,
         }
     }
 

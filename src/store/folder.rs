@@ -142,11 +142,11 @@ fn lock(folder: &Path) -> Result<File, StoreError> {
         }
         Err(TryLockError::Error(error)) => return Err(StoreError::io(&path)(error)),
     }
-    let written = file
+    // On a full disk it cannot be told whose it is, which is no reason not to start.
+    let _unnamed = file
         .set_len(0)
         .and_then(|()| file.rewind())
         .and_then(|()| writeln!(file, "{}", std::process::id()));
-    written.map_err(StoreError::io(&path))?;
     Ok(file)
 }
 

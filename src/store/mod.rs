@@ -16,6 +16,10 @@
 //! leaves it. So batches are numbered, and the number that the disk was known to have is
 //! noted beside them: what is missing up to there was lost by damage ([`Store::lost`]).
 //!
+//! Damage in a table shows when it is read, which for most of them is not at start. A store
+//! whose writes fail again and again is therefore read as a whole; what cannot be read is
+//! noted in a file, and the next start sets the state aside.
+//!
 //! - `folder` is the data directory; `batch` what is written; `tables` where it goes
 //! - `read` reads it back; `error` says what can go wrong
 
@@ -30,9 +34,13 @@ mod tests;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use fjall::{Database, PersistMode};
+use fjall::{Database, Keyspace, PersistMode};
 use parking_lot::{Mutex, RwLock};
+use peercrawl_overlay::whole_file;
 
 pub use batch::Batch;
 pub use error::StoreError;
@@ -48,6 +56,30 @@ pub struct Store {
     /// out: they go on reading while a batch is written or brought to the disk.
     open: RwLock<Option<Opened>>,
     lost: u64,
+    suspicion: Mutex<Suspicion>,
+    /// Whether the system may have failed to bring the journal to the disk: the database does
+    /// so too, on its own, and does not say what went wrong. The system may have dropped what
+    /// it could not write: that it succeeds later says nothing of that.
+    is_in_doubt: AtomicBool,
+    /// The number of the last batch before the database was closed.
+    closed_at: AtomicU64,
+}
+
+/// Behind writes that fail for no lack of room there may be damage, which shows when all
+/// is read. That takes long, so each time twice as many failures are enough.
+struct Suspicion {
+    failures: u64,
+    enough: u64,
+}
+
+impl Suspicion {
+    fn is_enough(&mut self) -> bool {
+        let is_enough = self.failures >= self.enough;
+        if is_enough {
+            self.enough = self.failures * 2;
+        }
+        is_enough
+    }
 }
 
 struct Opened {
@@ -64,6 +96,22 @@ struct Opened {
 
 /// The name of that file, beside the database's own.
 const SYNCED: &str = "synced";
+/// The file that says what is wrong with a state, for the next start.
+const DAMAGED: &str = "damaged";
+/// A file that is written to see whether there is room, and how large it is: what the
+/// database writes at once.
+const PROBE: &str = "probe";
+const PROBE_BYTES: usize = 8 << 20;
+
+/// Within a commit, the database waits while a table has four parts in memory that are full,
+/// or 30 files that are not sorted in yet; for ever, if the thread that writes them has
+/// failed. So nothing is committed near that: during a commit there may be two more.
+const MOST_FULL_PARTS: usize = 1;
+const MOST_FRESH_FILES: usize = 24;
+/// That thread may work on one thing for so long. Sorting in may take minutes on a slow disk.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// How often it is looked after while somebody waits for it.
+const LOOK: Duration = Duration::from_millis(10);
 
 impl Store {
     /// Opens the state in a data folder, or another beside it under its own name. A state
@@ -86,6 +134,12 @@ impl Store {
             path,
             lost: open.lost,
             open: RwLock::new(Some(open)),
+            suspicion: Mutex::new(Suspicion {
+                failures: 0,
+                enough: 2,
+            }),
+            is_in_doubt: false.into(),
+            closed_at: 0.into(),
         }
     }
 
@@ -108,34 +162,77 @@ impl Store {
     /// After an error it can be committed again; with a full disk that works as soon as
     /// there is room.
     pub fn commit(&self, batch: &Batch) -> Result<(), StoreError> {
-        if let Some(open) = &*self.open.read() {
-            let Err(error) = open.commit(batch) else {
-                return Ok(());
-            };
-            tracing::warn!("the state is opened again: {error}");
-        }
-        // The database takes nothing more in after a failed write, in the background or
-        // here. Its journal is sound: it is opened again, which tells a full disk from
-        // anything else. A batch may so be written twice, which changes nothing.
-        let mut guard = self.open.write();
-        *guard = None;
-        let open = Opened::open(&self.path)?;
-        open.commit(batch)?;
-        *guard = Some(open);
-        Ok(())
+        self.insist(|open| open.commit(batch))
     }
 
     /// Brings everything committed so far to the disk.
     pub fn sync(&self) -> Result<(), StoreError> {
-        let synced = match &*self.open.read() {
-            Some(open) => open.sync(),
-            // An earlier try has failed: nobody may take this one for a success.
-            None => Err(StoreError::of(&self.path)(fjall::Error::Poisoned)),
-        };
-        if synced.is_err() {
-            *self.open.write() = None;
+        self.insist(|open| {
+            if self.is_in_doubt.load(SeqCst) {
+                open.write_tables()?;
+            }
+            let synced = open.sync();
+            self.is_in_doubt.store(synced.is_err(), SeqCst);
+            synced
+        })
+    }
+
+    /// Does something, and once more with the database opened again if that fails.
+    ///
+    /// The database takes nothing more in after a failed write, in the background or here.
+    /// Its journal is sound: it is opened again, which tells a full disk from anything
+    /// else. A batch may so be written twice, which changes nothing.
+    fn insist(&self, act: impl Fn(&Opened) -> Result<(), StoreError>) -> Result<(), StoreError> {
+        match self.attempt(&act) {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(error)) => tracing::warn!("the state is opened again: {error}"),
+            None => {}
         }
-        synced
+        self.reopen()?;
+        let closed = || Err(StoreError::of(&self.path)(fjall::Error::Poisoned));
+        self.attempt(&act).unwrap_or_else(closed)
+    }
+
+    /// Does something with an open database; `None` if it is not open. An error closes it.
+    fn attempt(
+        &self,
+        act: impl FnOnce(&Opened) -> Result<(), StoreError>,
+    ) -> Option<Result<(), StoreError>> {
+        let result = act(self.open.read().as_ref()?);
+        if let Err(error) = &result {
+            self.is_in_doubt.store(true, SeqCst);
+            self.close();
+            if !matches!(error, StoreError::DiskFull(_)) {
+                self.suspicion.lock().failures += 1;
+            }
+        }
+        Some(result)
+    }
+
+    fn close(&self) {
+        if let Some(open) = self.open.write().take() {
+            self.closed_at.fetch_max(*open.committed.lock(), SeqCst);
+        }
+    }
+
+    fn reopen(&self) -> Result<(), StoreError> {
+        self.close();
+        let mut open = self.open.write();
+        let opened = Opened::open(&self.path).map_err(StoreError::until_restart)?;
+        let (known, found) = (self.closed_at.load(SeqCst), *opened.committed.lock());
+        if found < known {
+            // This run knows of more than the next one will: it must not go on from there.
+            return Err(StoreError::Behind(self.path.clone(), known - found));
+        }
+        *open = Some(opened);
+        drop(open);
+        let is_enough = self.suspicion.lock().is_enough();
+        if is_enough && let Err(StoreError::Damaged(path, why)) = self.read_through() {
+            self.close();
+            note_damage(&path, &why);
+            return Err(StoreError::Damaged(path, why).until_restart());
+        }
+        Ok(())
     }
 
     /// The disk that it takes.
@@ -151,6 +248,11 @@ impl Store {
 impl Opened {
     fn open(path: &Path) -> Result<Self, StoreError> {
         fs::create_dir_all(path).map_err(StoreError::io(path))?;
+        match fs::read_to_string(path.join(DAMAGED)) {
+            Ok(why) => return Err(StoreError::Damaged(path.to_owned(), why)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(StoreError::io(path)(error)),
+        }
         let (database, tables, committed) = guarded(path, || {
             let database = Database::builder(path)
                 .cache_size(tables::CACHE_BYTES)
@@ -175,14 +277,65 @@ impl Opened {
     }
 
     fn commit(&self, batch: &Batch) -> Result<(), StoreError> {
+        self.wait_while(|table| {
+            table.sealed_memtable_count() > MOST_FULL_PARTS
+                || table.l0_table_count() > MOST_FRESH_FILES
+        })?;
         let mut committed = self.committed.lock();
         let number = *committed + 1;
         let mut writes = self.database.batch().durability(Some(PersistMode::Buffer));
         guarded(&self.path, || batch.write_to(&self.tables, &mut writes))?;
         writes.insert(&self.tables.totals, tables::BATCH, number.to_be_bytes());
-        writes.commit().map_err(StoreError::of(&self.path))?;
+        writes.commit().map_err(|error| self.told(error))?;
         *committed = number;
         Ok(())
+    }
+
+    /// Waits for the thread that writes tables, as long as one of them is like this.
+    fn wait_while(&self, is_so: impl Fn(&Keyspace) -> bool) -> Result<(), StoreError> {
+        let parts = |table: &Keyspace| (table.sealed_memtable_count(), table.table_count());
+        let state = || {
+            let sorted_in = self.database.compactions_completed();
+            (self.tables.all().map(parts), sorted_in)
+        };
+        let (mut last, mut since) = (state(), Instant::now());
+        while self.tables.all().into_iter().any(&is_so) {
+            // Fails if that thread has.
+            let asked = self.database.persist(PersistMode::Buffer);
+            asked.map_err(|error| self.told(error))?;
+            let now = state();
+            if now != last {
+                (last, since) = (now, Instant::now());
+            }
+            if since.elapsed() > PATIENCE {
+                let late = io::ErrorKind::TimedOut.into();
+                return Err(StoreError::Io(self.path.clone(), late));
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Writes into tables, and to the disk, what only the journal has.
+    fn write_tables(&self) -> Result<(), StoreError> {
+        for table in self.tables.all() {
+            let begun = table.rotate_memtable();
+            begun.map_err(|error| self.told(error))?;
+        }
+        self.wait_while(|table| table.sealed_memtable_count() > 0)
+    }
+
+    /// What the database says. That it takes nothing more in has a reason which it does not
+    /// tell: mostly there is no room.
+    fn told(&self, error: fjall::Error) -> StoreError {
+        let room = match error {
+            fjall::Error::Poisoned => try_room(&self.path),
+            _ => Ok(()),
+        };
+        match room {
+            Ok(()) => StoreError::of(&self.path)(error),
+            Err(why) => StoreError::io(&self.path)(why),
+        }
     }
 
     /// Brings all batches to the disk, and notes that. The note itself may come later: then
@@ -192,12 +345,27 @@ impl Opened {
         // Asked before: what is committed meanwhile may not be on the disk.
         let number = *self.committed.lock();
         let persisted = self.database.persist(PersistMode::SyncAll);
-        persisted.map_err(StoreError::of(&self.path))?;
+        persisted.map_err(|error| self.told(error))?;
         let noted = note
             .rewind()
             .and_then(|()| note.write_all(&number.to_be_bytes()));
         noted.map_err(StoreError::io(&self.path))
     }
+}
+
+/// Has the next start set a state aside. This run cannot: others are reading it.
+fn note_damage(path: &Path, why: &str) {
+    if let Err(error) = whole_file::write(&path.join(DAMAGED), why.as_bytes()) {
+        tracing::warn!("cannot note that {} is damaged: {error}", path.display());
+    }
+}
+
+/// Whether as much as the database writes at once could be written.
+fn try_room(folder: &Path) -> io::Result<()> {
+    let path = folder.join(PROBE);
+    let written = fs::write(&path, vec![0; PROBE_BYTES]);
+    let _gone = fs::remove_file(&path);
+    written
 }
 
 /// The file with the number of the last batch that was on the disk, and what it says.

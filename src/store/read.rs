@@ -3,7 +3,7 @@
 use fjall::{Guard, Keyspace};
 
 use super::error::guarded;
-use super::tables::{ARCHIVE, COUNTERS, OVER, SUCCESSIONS, Tables, pair, parts};
+use super::tables::{ARCHIVE, COUNT, COUNTERS, OVER, SUCCESSIONS, Tables, pair, parts};
 use super::{Store, StoreError};
 use crate::archive::Position;
 use crate::distribution::Key;
@@ -179,6 +179,14 @@ impl Store {
             Some(position) => Ok(Some(position)),
             None => Err(self.damaged()),
         }
+    }
+
+    /// Reads everything there is, for damage that shows only then.
+    pub(super) fn read_through(&self) -> Result<(), StoreError> {
+        for number in 0..COUNT {
+            self.walk(|tables| tables.all()[number].iter(), |_, _| Some(true))?;
+        }
+        Ok(())
     }
 
     fn damaged(&self) -> StoreError {

@@ -21,10 +21,13 @@ use fjall::{Database, Keyspace, KeyspaceCreateOptions};
 pub(super) const CACHE_BYTES: u64 = 8 << 20;
 /// The journal is read at start, so it is kept as short as the database allows.
 pub(super) const JOURNAL_BYTES: u64 = 64 << 20;
-/// Each table collects so much in memory before it writes a file. Four such wait to be
+/// Each table collects so much in memory before it writes a file. Two such wait to be
 /// written in each of five busy tables before writers wait: what a crawl takes at its
 /// beginning, when every link is new.
 const WAITING_BYTES: u64 = 1 << 20;
+
+/// How many there are.
+pub(super) const COUNT: usize = 9;
 
 pub(super) struct Tables {
     pub url: Keyspace,
@@ -68,6 +71,21 @@ impl Tables {
             recent: table("recent")?,
             totals: table("totals")?,
         })
+    }
+
+    /// Every one of them.
+    pub fn all(&self) -> [&Keyspace; COUNT] {
+        [
+            &self.url,
+            &self.queue,
+            &self.site,
+            &self.seen,
+            &self.content,
+            &self.outbox,
+            &self.crawl,
+            &self.recent,
+            &self.totals,
+        ]
     }
 }
 

@@ -313,14 +313,81 @@ fn who_reads_keeps_nobody_from_writing() {
     });
 }
 
+/// What the system could not bring to the disk it may drop, and then say that all is well.
 #[test]
-fn a_store_that_has_failed_says_so_until_something_is_committed() {
+fn after_a_sync_that_failed_everything_is_written_anew() {
     let folder = TempDir::new().unwrap();
     let (_data, store) = open(folder.path());
-    *store.open.write() = None;
-    assert!(store.sync().is_err(), "nothing has reached the disk");
     store.commit(&filled()).unwrap();
-    store.sync().unwrap();
+    for is_failed in [false, true] {
+        store.is_in_doubt.store(is_failed, SeqCst);
+        *store.open.write() = None;
+        store.sync().unwrap();
+        let open = store.open.read();
+        let files = open.as_ref().unwrap().tables.queue.table_count();
+        assert_eq!(files > 0, is_failed, "only the journal has it otherwise");
+    }
+    assert!(!store.is_in_doubt.load(SeqCst));
+}
+
+/// A state in which what was seen cannot be read: no start looks at it.
+fn open_with_damaged_urls(folder: &Path) -> (DataFolder, Store) {
+    let (data, store) = open(folder);
+    store.commit(&filled()).unwrap();
+    let url = store.open.read().as_ref().unwrap().tables.url.clone();
+    url.rotate_memtable_and_wait().unwrap();
+    let tables = url.path().join("tables");
+    drop((url, store, data));
+    for table in files(&tables) {
+        let mut bytes = fs::read(&table).unwrap();
+        bytes[40] ^= 0x41;
+        fs::write(table, bytes).unwrap();
+    }
+    open(folder)
+}
+
+fn assert_set_aside_at_the_next_start(folder: &Path, data: DataFolder, store: Store) {
+    assert!(store.commit(&filled()).is_err(), "in this run it stays");
+    drop((store, data));
+    let data = DataFolder::open(folder).unwrap();
+    let (store, set_aside) = Store::open(&data, "state").unwrap();
+    assert!(set_aside.unwrap().now.join(DAMAGED).exists());
+    store.commit(&filled()).unwrap();
+}
+
+/// A site was to leave, and the thread that writes tried that for ever, after each start.
+#[test]
+fn what_cannot_be_removed_is_damage_for_the_next_start() {
+    let folder = TempDir::new().unwrap();
+    let (data, store) = open_with_damaged_urls(folder.path());
+    let mut batch = Batch::new();
+    batch.site_remove("example.org", Key(2));
+    let error = store.commit(&batch).unwrap_err();
+    assert!(matches!(error, StoreError::Damaged(..)), "{error}");
+    let error = store.commit(&batch).unwrap_err().to_string();
+    assert!(error.contains("start PeerCrawl again"), "{error}");
+    assert_set_aside_at_the_next_start(folder.path(), data, store);
+}
+
+/// The database sorts tables in the background, and failed there again and again.
+#[test]
+fn damage_that_the_database_meets_by_itself_is_found() {
+    let folder = TempDir::new().unwrap();
+    let (data, store) = open_with_damaged_urls(folder.path());
+    let begun = Instant::now();
+    for number in 0.. {
+        let mut batch = Batch::new();
+        batch.url_seen(Key(1), number);
+        batch.url_seen(Key(3), number);
+        if let Err(StoreError::Damaged(..)) = store.commit(&batch) {
+            break;
+        }
+        if let Some(open) = &*store.open.read() {
+            let _refused = open.tables.url.rotate_memtable();
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "never found");
+    }
+    assert_set_aside_at_the_next_start(folder.path(), data, store);
 }
 
 #[test]
@@ -344,4 +411,20 @@ fn a_full_disk_and_a_bad_sector_are_told_from_other_errors() {
         matches!(other, StoreError::Io(..)),
         "no reason to set anything aside"
     );
+}
+
+/// The system dropped what it could not write, and the database was opened again without it.
+#[test]
+fn a_state_that_fell_behind_is_not_gone_on_with() {
+    let folder = TempDir::new().unwrap();
+    let (_data, store) = open(folder.path());
+    store.commit(&filled()).unwrap();
+    store.close();
+    store.commit(&filled()).unwrap();
+    store.close();
+    store.closed_at.store(5, SeqCst);
+    for _ in 0..2 {
+        let refused = store.commit(&filled());
+        assert!(matches!(refused, Err(StoreError::Behind(_, 3))));
+    }
 }

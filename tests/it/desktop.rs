@@ -205,8 +205,8 @@ fn nothing_is_fetched_before_the_volunteer_says_so() {
     let requests = site.requests();
     assert_eq!(requests, 5, "robots.txt, the seed and three links");
     let config = app.config();
-    app.quit();
-    assert!(!config.exists() || read_config(&config).desktop.first_run_done);
+    let _folder = app.quit();
+    assert!(read_config(&config).desktop.first_run_done);
 }
 
 #[test]
@@ -267,12 +267,16 @@ fn a_site_that_cannot_be_reached_is_told_of_and_start_says_that_it_keeps_trying(
     });
     app.send(Command::Start);
     let model = app.wait("it needs the volunteer", |model| {
-        matches!(model.state, RunState::NeedsYou(_))
+        matches!(model.state, RunState::NeedsYou { .. })
     });
-    let RunState::NeedsYou(text) = &model.state else {
+    let RunState::NeedsYou {
+        text, is_running, ..
+    } = &model.state
+    else {
         unreachable!()
     };
     assert!(text.contains("they do not answer"), "{text}");
+    assert!(*is_running, "it keeps trying, and can be paused");
     let said = model.notices.len();
     app.send(Command::Start);
     let model = app.wait("a word", |model| model.notices.len() > said);
@@ -354,6 +358,27 @@ fn pause_finish_and_start_do_what_they_say() {
     let requests = site.requests();
     app.send(Command::Start);
     app.wait("started again", |model| model.state == RunState::Crawling);
+    wait_until("more requests", || site.requests() > requests);
+    app.quit();
+}
+
+/// The window takes *Finish and stop* back with what it was in before.
+#[test]
+fn finishing_is_taken_back_into_the_pause_before_it() {
+    let site = Site::start();
+    let mut app = App::open(long_crawl(&site));
+    app.send(Command::Start);
+    app.wait("pages", |model| model.totals.ever.pages > 0);
+    app.send(Command::Pause);
+    let paused = RunState::Paused(PauseReason::ByYou);
+    app.wait("paused", |model| model.state == paused);
+    app.send(Command::FinishAndStop);
+    app.wait("stopped", |model| model.state == RunState::Stopped);
+    let requests = site.requests();
+    app.send(Command::Pause);
+    app.wait("paused again", |model| model.state == paused);
+    assert_eq!(site.requests(), requests);
+    app.send(Command::Start);
     wait_until("more requests", || site.requests() > requests);
     app.quit();
 }
@@ -496,6 +521,67 @@ fn a_join_file_is_followed_also_by_an_engine_that_is_just_starting() {
     app.send(Command::Start);
     app.join("theirs", &theirs);
     wait_until("their site", || theirs.requests() > 3);
+    app.quit();
+}
+
+/// Rules that the second file left out stayed as the first had them, and nobody saw that.
+#[test]
+fn a_second_join_file_leaves_no_rule_of_the_first() {
+    let site = Site::start();
+    let mut app = App::open(long_crawl(&site));
+    let file = app.folder.path().join("strict.peercrawl");
+    let rules = "[distribution]\nkind = 'consistent'\nreplicas = 77\n";
+    let crawl = format!(
+        "[crawl]\nseeds = ['{}']\nmax_pages_per_site = 9\n",
+        site.url
+    );
+    std::fs::write(&file, format!("{rules}{crawl}")).unwrap();
+    app.send(Command::ReadJoinFile(file));
+    app.send(Command::AcceptJoin);
+    app.join("theirs", &site);
+    app.wait("joined", |model| model.crawl.network_name == "theirs");
+    let config = app.config();
+    let _folder = app.quit();
+    let (written, usual) = (read_config(&config), Settings::default());
+    assert_eq!(written.distribution, usual.distribution);
+    let per_site = usual.crawl.max_pages_per_site;
+    assert_eq!(written.crawl.max_pages_per_site, per_site);
+    assert_eq!(written.crawl.max_depth, 10_000, "what it does say");
+}
+
+/// What was changed while the engine started never reached it.
+#[test]
+fn changes_reach_also_an_engine_that_is_just_starting() {
+    let (first, second) = (Site::start(), Site::start());
+    let mut app = App::open(long_crawl(&first));
+    app.send(Command::Start);
+    app.send(Command::AddSeeds(vec![second.url.clone()]));
+    wait_until("the new site", || second.requests() > 0);
+    app.send(Command::FinishAndStop);
+    app.wait("stopped", |model| model.state == RunState::Stopped);
+    app.send(Command::Start);
+    app.send(Command::BlockSite("127.0.0.1".into()));
+    app.wait("both are left alone", |model| {
+        model.state == RunState::Waiting(WaitReason::NoAddresses)
+    });
+    app.quit();
+}
+
+#[test]
+fn a_path_is_read_as_people_write_it() {
+    let mut app = App::open(|opening| opening.settings.desktop.first_run_done = true);
+    app.send(Command::ReadJoinFile("~/no/such/file.peercrawl".into()));
+    let model = app.wait("a word", |model| !model.notices.is_empty());
+    let text = &model.notices[0].text;
+    assert!(text.contains("/no/such/file"), "{text}");
+    assert!(!text.contains('~'), "{text}");
+    app.send(Command::MoveArchive("pages".into()));
+    let model = app.wait("a problem", |model| {
+        model.problem(Field::ArchiveFolder).is_some()
+    });
+    let why = model.problem(Field::ArchiveFolder).unwrap();
+    assert!(why.contains("whole path"), "{why}");
+    assert!(!Path::new("pages").exists());
     app.quit();
 }
 

@@ -1,11 +1,14 @@
 //! Peers in processes of their own, chained by the addresses that they print.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
+use peercrawl::archive::Reader;
 use peercrawl::demo::web::WebSpec;
+use tempfile::TempDir;
 
 use crate::crew::{wait_until, web};
 
@@ -14,13 +17,16 @@ struct Peer {
     child: Child,
     stdout: BufReader<ChildStdout>,
     address: String,
+    data: TempDir,
 }
 
 impl Peer {
     /// Starts a peer on loopback, and reads where it listens.
     fn start(overlay: &str, more: &[String]) -> Self {
+        let data = tempfile::tempdir().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_peercrawl"));
-        command.args(["run", "--no-store", "--allow-private"]);
+        command.args(["run", "--allow-private", "--data"]);
+        command.arg(data.path());
         command.args(["--set", "overlay.mdns=false", "--set", "overlay.upnp=false"]);
         command.args(["--set", "overlay.listen=['/ip4/127.0.0.1/tcp/0']"]);
         command.args(["--set", "threads.downloaders=8"]);
@@ -38,11 +44,12 @@ impl Peer {
             child,
             stdout,
             address,
+            data,
         }
     }
 
     /// Ends it as a user would; gives how many pages it says it has fetched.
-    fn stop(mut self) -> u64 {
+    fn stop(&mut self) -> u64 {
         let pid = self.child.id().to_string();
         let kill = Command::new("kill").args(["-TERM", &pid]).status();
         assert!(kill.unwrap().success());
@@ -122,10 +129,39 @@ fn processes_share_a_web(overlay: &str, count: usize) {
     });
     // Before they go: what is still on its way to one who leaves finds another owner.
     let (twice, overlaps) = (web.served_twice(&truth), web.log().overlaps);
-    let pages: Vec<_> = peers.into_iter().map(Peer::stop).collect();
+    let pages: Vec<_> = peers.iter_mut().map(Peer::stop).collect();
     assert!(pages.iter().all(|&pages| pages > 0), "{pages:?}");
     assert_eq!(twice, [""; 0]);
     assert_eq!(overlaps, 0, "two requests at once on one host");
+
+    // What they have kept together is every page, and of each content little more than one.
+    let expected: BTreeSet<_> = truth.urls().into_iter().collect();
+    let mut kept = BTreeSet::new();
+    let mut copies: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for peer in &peers {
+        let reader = Reader::new(peer.data.path().join("archive"));
+        assert_eq!(reader.verify().unwrap().problems, []);
+        let add = |entry: peercrawl::archive::Entry| {
+            if entry.status == "200" && expected.contains(&entry.url) {
+                let (whole, revisits) = copies.entry(entry.digest.clone()).or_default();
+                *whole += u64::from(!entry.is_revisit());
+                *revisits += u64::from(entry.is_revisit());
+                kept.insert(entry.url);
+            }
+        };
+        reader.list(add).unwrap();
+    }
+    assert!(expected == kept, "{} of {}", kept.len(), expected.len());
+    let spare: u64 = copies
+        .values()
+        .map(|(whole, _)| whole.saturating_sub(1))
+        .sum();
+    let revisits: u64 = copies.values().map(|(_, revisits)| revisits).sum();
+    println!("{overlay}: {revisits} duplicates as references, {spare} whole");
+    assert!(
+        copies.values().all(|&(whole, _)| whole > 0),
+        "a body that nobody has kept"
+    );
 }
 
 #[test]

@@ -79,7 +79,10 @@ fn sixteen_peers_with_supernodes_crawl_exactly_and_share_fairly() {
 #[test]
 fn lost_gossip_costs_no_page() {
     let web = web(WebSpec::new(40, 1_200, 41));
-    let settings = fleet_settings(OverlayChoice::Flat);
+    let mut settings = fleet_settings(OverlayChoice::Flat);
+    // Long enough for a mesh to form, and with many messages: a tenth of them is something.
+    settings.handing_on.batch_urls = 10;
+    settings.politeness.private_delay_ms = 200;
     let lossy = |options| Options {
         lose_every: 10,
         ..options
@@ -87,6 +90,9 @@ fn lost_gossip_costs_no_page() {
     let mut fleet = Fleet::start_with(4, &settings, &web, lossy).unwrap();
     fleet.begin(whole(&web, &settings)).unwrap();
     assert!(fleet.wait(DEADLINE), "{:?}", fleet.reports());
+    let engines = fleet.engines().iter();
+    let dropped = engines.map(|engine| engine.overlay().statistics().messages_dropped);
+    assert!(dropped.sum::<u64>() > 0);
     assert_exact(&web, &Report::sum(&fleet.shutdown()));
 }
 
@@ -136,6 +142,10 @@ fn newcomers_take_their_share(overlay: OverlayChoice) {
     let reports = fleet.shutdown();
     let newcomers = &reports[2..];
     assert!(newcomers.iter().all(|r| r.pages > 100), "{reports:?}");
+    // No peer visits a host again that another has visited since.
+    let log = web.log();
+    assert!(log.moved_hosts > 0, "the log knows who is who");
+    assert_eq!(log.returns, 0);
     // What contents were seen stays where it was.
     assert_covered(&web, &Report::sum(&reports));
 }

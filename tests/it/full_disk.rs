@@ -8,12 +8,18 @@
 use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use peercrawl::archive::{
     ArchiveError, DiskLimit, Exchange, Reader, RecordBuilder, Response, Settings, Writer,
 };
+use peercrawl::demo::web::WebSpec;
 use peercrawl::distribution::Key;
+use peercrawl::engine::Ending;
 use peercrawl::store::{Batch, DataFolder, Store, StoreError};
+
+use crate::crew::{DEADLINE, wait_until, web};
+use crate::durable::{assert_archived, kept_engine};
 
 fn small_disk() -> PathBuf {
     let name = std::env::var("PEERCRAWL_TEST_SMALL_DISK");
@@ -125,5 +131,37 @@ fn the_archive_goes_on_when_there_is_room_again() {
     let verified = Reader::new(&folder).verify().unwrap();
     assert_eq!(verified.problems, []);
     assert_eq!(verified.pages, number + 50);
+    fs::remove_dir_all(folder).unwrap();
+}
+
+/// The thread that writes waited within the database, for ever, and nobody was told why.
+#[test]
+#[ignore = "fills a disk"]
+fn a_crawl_goes_on_when_there_is_room_again() {
+    let folder = small_disk().join("crawl");
+    let web = web(WebSpec {
+        page_bytes: 4_096,
+        oddities: false,
+        ..WebSpec::new(20, 10_000, 5)
+    });
+    let engine = kept_engine(&web, &folder, |_| {});
+    wait_until("some pages", || web.log().served > 300);
+    let filler = small_disk().join("filler-crawl");
+    fill(&filler);
+    wait_until("trouble", || engine.ledger().trouble().is_some());
+    let why = engine.ledger().trouble().unwrap();
+    assert!(why.contains("no room left on the disk"), "{why}");
+    wait_until("quiet", || {
+        let before = web.log().requests;
+        std::thread::sleep(Duration::from_millis(100));
+        web.log().requests == before
+    });
+    assert_eq!(engine.wait(Duration::ZERO), None);
+    fs::remove_file(filler).unwrap();
+    assert_eq!(engine.wait(DEADLINE), Some(Ending::Complete));
+    assert_eq!(engine.ledger().trouble(), None);
+    assert_eq!(engine.shutdown().pages, 10_000);
+    assert_eq!(web.log().fetched_twice, 0);
+    assert_archived(&folder, &web);
     fs::remove_dir_all(folder).unwrap();
 }

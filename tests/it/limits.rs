@@ -110,6 +110,52 @@ fn an_upload_limit_is_kept_and_used() {
     assert_eq!(engine.shutdown().errors_in_all(), 0);
 }
 
+/// What a peer sends to sites and what it sends to other peers is one upload.
+#[test]
+fn an_upload_limit_holds_fetches_and_overlay_together() {
+    let web = web(WebSpec {
+        page_bytes: 1_000,
+        links: 5,
+        ..plain(20, 4_000)
+    });
+    let mut settings = settings();
+    settings.overlay.listen = vec!["/ip4/127.0.0.1/tcp/0".into()];
+    settings.overlay.mdns = false;
+    settings.limits.upload_kib = 64;
+    // Requests so long that a few of them are all that is allowed.
+    settings.politeness.bot_page = format!("https://bot.example/{}", "a".repeat(1_500));
+    let start = |settings: &Settings, secret: u8| {
+        let limits = Limits::new(&settings.limits);
+        let overlay = joining::join(settings, [secret; 32], limits.clone()).unwrap();
+        Engine::start(Surroundings {
+            limits,
+            settings: settings.clone(),
+            overlay,
+            names: Arc::new(WebNames(web.clone())),
+            kept: None,
+            receipts: None,
+        })
+        .unwrap()
+    };
+    let other = start(&settings, 7);
+    settings.overlay.bootstrap = other.overlay().listening();
+    let engine = start(&settings, 8);
+    wait_until("they share the web", || {
+        engine.owners() == 2 && other.owners() == 2
+    });
+    engine.begin(whole(&web, &settings)).unwrap();
+    let (limits, overlay) = (engine.limits().clone(), engine.overlay().clone());
+    let to_peers = || overlay.statistics().socket_bytes_sent;
+    let before = to_peers();
+    assert_kept(64, ten_seconds_of(|| limits.bytes_up()), "sent");
+    let to_peers = to_peers() - before;
+    println!("of it {to_peers} bytes to the other peer");
+    assert!(to_peers > 10 * KIB, "{to_peers} bytes to the other peer");
+    assert!(engine.queued() > 0, "there was work enough");
+    assert_eq!(engine.shutdown().errors_in_all(), 0);
+    other.shutdown();
+}
+
 /// A page that takes long because of our own limit is not the server's fault.
 #[test]
 fn waiting_for_the_limit_is_no_timeout() {

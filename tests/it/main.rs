@@ -25,6 +25,8 @@ mod limits;
 mod links;
 mod many_sites;
 mod membership;
+#[cfg(target_os = "linux")]
+mod no_screen;
 mod politeness;
 mod power_cut;
 mod receipts;

@@ -42,7 +42,8 @@ fn most_sites(engine: &Engine) -> usize {
     };
     let mut most = 0;
     loop {
-        most = most.max(engine.sites(&all).total);
+        let table = engine.sites(&all);
+        most = most.max(table.total - table.away);
         if let Some(ending) = engine.wait(Duration::from_millis(50)) {
             assert_eq!(ending, Ending::Complete);
             return most;

@@ -1,15 +1,23 @@
 //! Several peers, one web: URLs and claims reach their owners, and a site can move.
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use peercrawl::config::OverlayChoice;
+use peercrawl::crawl::CrawlDefinition;
 use peercrawl::demo::fleet::Fleet;
 use peercrawl::demo::web::WebSpec;
 use peercrawl::distribution::{Key, Owner, Ownership};
-use peercrawl::engine::{Ending, Engine};
+use peercrawl::engine::{Ending, Engine, Surroundings};
+use peercrawl::limits::Limits;
 use peercrawl::report::Report;
+use peercrawl::resolver::SystemNames;
+use peercrawl_overlay::PeerId;
 use peercrawl_overlay::memory::MemoryNetwork;
 
 use crate::crawling::{assert_covered, assert_exact};
 use crate::crew::{DEADLINE, engine, settings, wait_until, web, whole};
+use crate::hostile::{HostileWeb, Site, page, stay_silent};
 
 /// Whether no engine has anything left. Looks twice, because a URL in a message is
 /// outstanding at its sender until its receiver has stored it.
@@ -64,7 +72,7 @@ fn a_frozen_site_goes_on_elsewhere() {
     first.set_paused(true);
     // In this order: what is queued may become more meanwhile, by a page that is not.
     wait_until("only queues are left", || {
-        first.queued() == first.outstanding()
+        first.fetching() == 0 && first.queued() == first.outstanding()
     });
 
     let host = hosts(&web.seeds()).pop_first().unwrap();
@@ -162,4 +170,54 @@ fn a_peer_whose_range_nobody_has_keeps_its_urls() {
     let report = first.shutdown();
     assert_eq!(web.log().fetched_twice, 0);
     assert!(report.pages < truth.reachable);
+}
+
+/// A server that drips kept its site with its old owner for a minute, and the newcomer did not
+/// wait for so long: two were on that host.
+#[test]
+fn a_fetch_that_takes_long_keeps_no_site_from_its_new_owner() {
+    let mut web = HostileWeb::default();
+    let site = |_| {
+        web.pages(|path, stream| match path {
+            "/" => stay_silent(stream),
+            _ => page(stream, String::new()),
+        })
+    };
+    let sites: Vec<Site> = (0..16).map(site).collect();
+    let (mut settings, network) = (settings(), MemoryNetwork::new());
+    settings.network.fetch_timeout_ms = 60_000;
+    settings.network.slow_grace_ms = 60_000;
+    settings.threads.downloaders = 32;
+    settings.crawl.seeds = sites.iter().map(|site| site.url("/")).collect();
+    let peer = |number| {
+        let surroundings = Surroundings {
+            settings: settings.clone(),
+            overlay: Arc::new(network.join(PeerId::repeat(number))),
+            names: Arc::new(SystemNames),
+            receipts: None,
+            limits: Limits::new(&settings.limits),
+            kept: None,
+        };
+        Engine::start(surroundings).unwrap()
+    };
+    let first = peer(1);
+    let definition = CrawlDefinition::from_settings(&settings.crawl);
+    first.begin(definition).unwrap();
+    wait_until("all are silent", || {
+        sites.iter().all(|site| site.asked_for("/") == 1)
+    });
+    let joined = Instant::now();
+    let second = peer(2);
+    wait_until("each host is with its owner alone", || {
+        let ownership = second.ownership();
+        let host = |site: &Site| Key::of_host(&site.address.ip().to_string());
+        let is_its = |site: &&Site| ownership.owner(host(site)) == Owner::Me;
+        let its = sites.iter().filter(is_its).count();
+        let fetching = (first.fetching(), second.fetching());
+        ownership.members().len() == 2 && fetching == (sites.len() - its, its)
+    });
+    assert!(joined.elapsed() < Duration::from_secs(10));
+    assert!(second.fetching() > 0);
+    first.shutdown();
+    second.shutdown();
 }

@@ -5,16 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use eframe::egui::{
-    CentralPanel, Context, Frame, IconData, Margin, Panel, Theme, ThemePreference, Ui,
+    CentralPanel, Context, Event, Frame, IconData, ImeEvent, Margin, Panel, ThemePreference, Ui,
     ViewportBuilder, ViewportCommand, Visuals,
 };
 
 use crate::command::{Command, Screen, ViewRequest};
-use crate::fonts::SystemFonts;
+use crate::fonts::{SystemFonts, foreign_texts};
 use crate::frame::dialogs::{self, Outlook};
 use crate::frame::{Dialog, Draft, Scene, Toasts, rail, shortcuts, status};
-use crate::model::{Model, OnClose, ResultRow, RunState, ThemeChoice, View};
+use crate::model::{Model, OnClose, RunState, ThemeChoice};
 use crate::screens::{self, Screens};
+use crate::scroll::Follower;
 use crate::theme;
 
 /// Where models come from and commands go to. Neither may block: the window waits
@@ -121,8 +122,10 @@ pub struct App<B> {
     dialog: Option<Dialog>,
     /// `None` in tests, where nothing may depend on the machine.
     fonts: Option<SystemFonts>,
-    /// The results whose titles need no further font.
-    covered: Option<Arc<View<ResultRow>>>,
+    /// The model and the screen whose texts need no further font.
+    covered: Option<(Arc<Model>, Screen)>,
+    /// What was last scrolled to because it has the focus.
+    follower: Follower,
     /// Once it may close, it does.
     closing: bool,
     /// The last `raise_window` that was followed.
@@ -143,6 +146,7 @@ struct Layout {
     asks_to_join: bool,
     is_demo: bool,
     has_way_out: bool,
+    is_network_known: bool,
     warnings: usize,
     dialog: Option<Dialog>,
     toasts: usize,
@@ -155,7 +159,7 @@ impl<B: Backend> App<B> {
         let model = backend.latest();
         let mut draft = Draft::default();
         draft.follow(&model.settings, 0.0);
-        Self {
+        let app = Self {
             raised: model.raise_window,
             backend,
             model,
@@ -167,11 +171,14 @@ impl<B: Backend> App<B> {
             dialog: None,
             fonts: None,
             covered: None,
+            follower: Follower::default(),
             closing: false,
             begins_hidden: false,
             is_wayland: false,
             laid_out: None,
-        }
+        };
+        app.follow_looks(ctx);
+        app
     }
 
     /// Looks for fonts of the system where the built-in ones lack a script.
@@ -249,15 +256,17 @@ impl<B: Backend> App<B> {
         }
     }
 
-    fn follow_looks(&mut self, ctx: &Context) {
+    fn follow_looks(&self, ctx: &Context) {
         let settings = self.draft.get();
         ctx.set_theme(match settings.theme {
-            ThemeChoice::System => ThemePreference::System,
+            ThemeChoice::System => match self.model.system_is_dark {
+                Some(true) => ThemePreference::Dark,
+                Some(false) => ThemePreference::Light,
+                None => ThemePreference::System,
+            },
             ThemeChoice::Light => ThemePreference::Light,
             ThemeChoice::Dark => ThemePreference::Dark,
         });
-        // A system that does not say how it looks is taken for a light one.
-        ctx.options_mut(|options| options.fallback_theme = Theme::Light);
         let zoom = settings.text_percent.clamp(50, 300) as f32 / 100.0;
         if (ctx.zoom_factor() - zoom).abs() > 0.001 {
             ctx.set_zoom_factor(zoom);
@@ -281,6 +290,7 @@ impl<B: Backend> App<B> {
             asks_to_join: self.model.crawl.offer.is_some(),
             is_demo: self.model.demo.is_some(),
             has_way_out: status::way_out(&self.model.state).is_some(),
+            is_network_known: self.model.network.takes_part.is_some(),
             warnings: self.model.warnings.len(),
             dialog: self.dialog.clone(),
             toasts: self.toasts.count(),
@@ -291,21 +301,28 @@ impl<B: Backend> App<B> {
         }
     }
 
-    /// Looks for fonts that the titles need: once for all, because most models have the same
-    /// results as the last one.
+    /// Looks for fonts that the texts from elsewhere need, and what is being typed.
     fn cover_scripts(&mut self, ctx: &Context) {
         let Some(fonts) = &mut self.fonts else { return };
         fonts.take(ctx);
-        let results = &self.model.results;
-        let is_covered = |covered| Arc::ptr_eq(covered, results);
-        if self.view.screen != Screen::Activity || self.covered.as_ref().is_some_and(is_covered) {
+        for event in ctx.input(|input| input.events.clone()) {
+            if let Event::Text(text) | Event::Paste(text) | Event::Ime(ImeEvent::Commit(text)) =
+                event
+            {
+                fonts.cover(ctx, &text);
+            }
+        }
+        let screen = self.view.screen;
+        let is_covered =
+            |(model, of): &(Arc<Model>, Screen)| Arc::ptr_eq(model, &self.model) && *of == screen;
+        if self.covered.as_ref().is_some_and(is_covered) {
             return;
         }
-        for row in &results.rows {
-            fonts.cover(ctx, &row.title);
+        for text in foreign_texts(&self.model, screen) {
+            fonts.cover(ctx, text);
         }
         // A font that is still coming may not be the only one.
-        self.covered = (!fonts.is_looking()).then(|| Arc::clone(results));
+        self.covered = (!fonts.is_looking()).then(|| (Arc::clone(&self.model), screen));
     }
 }
 
@@ -314,10 +331,11 @@ impl<B: Backend> eframe::App for App<B> {
         let time_secs = ctx.input(|input| input.time);
         self.model = self.backend.latest();
         self.draft.follow(&self.model.settings, time_secs);
+        self.screens.follow(&self.model);
         self.toasts.take_notices(&self.model.notices, time_secs);
         self.toasts.expire(ctx, time_secs);
         self.follow_looks(ctx);
-        if std::mem::take(&mut self.begins_hidden) && self.model.first_run.is_none() {
+        if std::mem::take(&mut self.begins_hidden) {
             self.hide(ctx);
         }
         self.follow_raise(ctx);
@@ -335,9 +353,14 @@ impl<B: Backend> eframe::App for App<B> {
     }
 
     fn ui(&mut self, ui: &mut Ui, _frame: &mut eframe::Frame) {
+        if !self.model.is_made() {
+            // It has just been opened, and is empty for a moment.
+            return;
+        }
         let ctx = ui.ctx().clone();
         let model = Arc::clone(&self.model);
         let mut commands = Vec::new();
+        self.follower.follow(&ctx);
         let mut scene = Scene {
             model: &model,
             draft: &mut self.draft,
@@ -348,7 +371,8 @@ impl<B: Backend> eframe::App for App<B> {
             is_wayland: self.is_wayland,
             time_secs: ctx.input(|input| input.time),
         };
-        if scene.dialog.is_none() && model.first_run.is_none() {
+        let is_asked = model.first_run.is_some() || model.crawl.offer.is_some();
+        if scene.dialog.is_none() && !is_asked {
             shortcuts::take(&ctx, &mut scene);
         }
         window_ui(ui, &mut scene, &mut self.screens);
@@ -363,6 +387,9 @@ impl<B: Backend> eframe::App for App<B> {
             self.backend.send(command);
         }
         self.settle(&ctx);
+        if self.follower.is_behind(&ctx) {
+            ctx.request_repaint_after(Duration::from_millis(1));
+        }
         match outlook {
             Outlook::Stays => {}
             Outlook::Hides => self.hide(&ctx),

@@ -1,6 +1,6 @@
 //! A small window that says one thing, for whoever has no terminal to read it in.
 
-use eframe::egui::{CentralPanel, Label, Ui, ViewportBuilder, ViewportCommand};
+use eframe::egui::{CentralPanel, Label, ScrollArea, Ui, ViewportBuilder, ViewportCommand};
 
 use crate::app::{APP_ID, TITLE};
 use crate::{parts, theme};
@@ -9,7 +9,10 @@ struct Explanation(String);
 
 impl eframe::App for Explanation {
     fn ui(&mut self, ui: &mut Ui, _frame: &mut eframe::Frame) {
-        CentralPanel::default().show(ui, |ui| explanation_ui(ui, &self.0));
+        CentralPanel::default().show(ui, |ui| {
+            // What is wrong with a file may take many words.
+            ScrollArea::vertical().show(ui, |ui| explanation_ui(ui, &self.0));
+        });
     }
 }
 
@@ -28,7 +31,7 @@ pub fn explain(text: &str) -> eframe::Result {
         viewport: ViewportBuilder::default()
             .with_title(TITLE)
             .with_app_id(APP_ID)
-            .with_inner_size([460.0, 180.0]),
+            .with_inner_size([520.0, 220.0]),
         renderer: eframe::Renderer::Glow,
         ..eframe::NativeOptions::default()
     };
@@ -41,4 +44,25 @@ pub fn explain(text: &str) -> eframe::Result {
             Ok(Box::new(Explanation(text)))
         }),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use egui_kittest::Harness;
+    use egui_kittest::kittest::Queryable;
+
+    #[test]
+    fn it_says_its_one_thing_and_can_be_closed() {
+        let mut harness = Harness::new_ui(|ui| explanation_ui(ui, "It runs already."));
+        harness.get_by_label("It runs already.");
+        harness.get_by_label("Close").click();
+        let mut is_closed = false;
+        for _ in 0..4 {
+            harness.step();
+            let mut viewports = harness.output().viewport_output.values();
+            is_closed |= viewports.any(|one| one.commands.contains(&ViewportCommand::Close));
+        }
+        assert!(is_closed);
+    }
 }

@@ -53,6 +53,11 @@ pub fn bytes(number: u64) -> String {
     format!("{number} bytes")
 }
 
+/// The same where there is little room: `700 B`.
+pub fn short_bytes(number: u64) -> String {
+    bytes(number).replace(" bytes", " B")
+}
+
 /// `1 page`, `12 pages`.
 pub fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
@@ -199,6 +204,8 @@ mod tests {
         assert_eq!(bytes(340_000_000), "340 MB");
         assert_eq!(bytes(12_000), "12 kB");
         assert_eq!(bytes(700), "700 bytes");
+        assert_eq!(short_bytes(700), "700 B");
+        assert_eq!(short_bytes(12_000), "12 kB");
         assert_eq!(percent(0.083), "8.3 %");
         assert_eq!(counted(1, "peer", "peers"), "1 peer");
     }

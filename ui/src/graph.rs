@@ -64,6 +64,8 @@ pub struct Graph<'a> {
     pub value: fn(&Sample) -> f32,
     /// How a value is written.
     pub write: fn(f64) -> String,
+    /// The same without anything left out.
+    pub exact: fn(f64) -> String,
     /// How many of the values make one of what is written: the scale has round numbers
     /// of those.
     pub unit: f64,
@@ -161,7 +163,10 @@ pub fn graph_ui(ui: &mut Ui, graph: &Graph<'_>, graphs: &Graphs, span: Span, clo
                 Text::new(
                     "limit",
                     PlotPoint::new(end - secs * 0.01, limit + away),
-                    RichText::new(text).size(theme::SMALL_SIZE),
+                    // What is behind the words may have any shape.
+                    RichText::new(text)
+                        .size(theme::SMALL_SIZE)
+                        .background_color(palette.card),
                 )
                 .color(palette.amber)
                 .anchor(anchor)
@@ -283,7 +288,8 @@ fn value_axis(write: fn(f64) -> String, color: eframe::egui::Color32) -> AxisHin
         .formatter(move |mark, _| {
             let text = write(mark.value);
             // The unit is in the title; the axis has no room for it.
-            text.split(' ').next().unwrap_or_default().to_owned()
+            let number = text.split(' ').next().unwrap_or_default();
+            number.strip_suffix(".0").unwrap_or(number).to_owned()
         })
         .min_thickness(AXIS_WIDTH)
         .label_spacing(12.0..=24.0)

@@ -18,6 +18,7 @@
 //! - `screens`: one file for each screen.
 //! - [`theme`], [`mod@format`], [`symbols`], `fonts`: how things look and read, said once.
 //! - `parts`, `table`, `graph`: what several screens are built from.
+//! - `scroll`: scrolling without a mouse.
 
 pub mod app;
 pub mod command;
@@ -29,6 +30,7 @@ mod graph;
 pub mod model;
 mod parts;
 mod screens;
+mod scroll;
 pub mod symbols;
 mod table;
 pub mod theme;

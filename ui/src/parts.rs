@@ -183,8 +183,18 @@ pub fn search_field_ui(ui: &mut Ui, name: &str, text: &mut String, width: f32) -
 /// Width of a field for a number.
 const FIELD_WIDTH: f32 = 128.0;
 
+/// The greatest limit that can be set where nothing else is known.
+pub const MOST: u32 = 10_000_000;
+
 /// A number that may be 0 for "no limit". Gives the new value once it has changed.
-pub fn limit_field_ui(ui: &mut Ui, name: &str, value: u32, unit: &str, tip: &str) -> Option<u32> {
+pub fn limit_field_ui(
+    ui: &mut Ui,
+    name: &str,
+    value: u32,
+    most: u32,
+    unit: &str,
+    tip: &str,
+) -> Option<u32> {
     let mut changed = value;
     let label = ui.label(name).on_hover_text(tip);
     let unit_after = format!(" {unit}");
@@ -192,7 +202,8 @@ pub fn limit_field_ui(ui: &mut Ui, name: &str, value: u32, unit: &str, tip: &str
         .add_sized(
             vec2(FIELD_WIDTH, theme::CONTROL_HEIGHT),
             DragValue::new(&mut changed)
-                .range(0..=10_000_000)
+                // What is set already stays, even if it is more.
+                .range(0..=most.max(value))
                 .speed(f64::from(value.max(16)) / 64.0)
                 // Typing 256 must not set a limit of 2 on the way.
                 .update_while_editing(false)
@@ -204,7 +215,7 @@ pub fn limit_field_ui(ui: &mut Ui, name: &str, value: u32, unit: &str, tip: &str
         )
         .labelled_by(label.id)
         .on_hover_text(format!("{tip}. Drag, or click and type. 0 means no limit."));
-    (response.changed() && changed != value).then_some(changed)
+    (response.changed() && changed != value).then_some(changed.min(most))
 }
 
 /// Reads what may be typed into a limit: `256`, `1,000 KiB/s`, `no limit`, nothing.

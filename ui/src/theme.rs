@@ -156,8 +156,12 @@ pub fn install(ctx: &Context) {
             style.interaction.selectable_labels = false;
         });
     }
-    // The text size is a setting; the window's own shortcuts change that.
-    ctx.options_mut(|options| options.zoom_with_keyboard = false);
+    ctx.options_mut(|options| {
+        // A system that does not say how it looks is taken for a light one.
+        options.fallback_theme = Theme::Light;
+        // The text size is a setting; the window's own shortcuts change that.
+        options.zoom_with_keyboard = false;
+    });
 }
 
 fn text_styles() -> std::collections::BTreeMap<TextStyle, FontId> {

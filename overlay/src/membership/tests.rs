@@ -91,17 +91,21 @@ fn members_are_ordered_by_id_whatever_the_order_of_their_leases() {
 
 /// Each list had a copy of all facts, and a thousand lists may wait.
 #[test]
-fn lists_of_members_share_the_facts() {
+fn lists_of_members_share_the_facts_and_the_ways() {
     let mut members = Membership::new(Timing::default());
     let with_facts = Lease {
         facts: vec![7; 4_096],
-        ..lease(1)
+        ..reachable(1)
     };
     apply(&mut members, A, with_facts.clone(), 1, 0);
     let first = members.members();
     apply(&mut members, A, with_facts, 2, 1);
     let second = members.members();
     assert!(Arc::ptr_eq(&first[0].facts, &second[0].facts));
+    assert!(Arc::ptr_eq(&first[0].via, &second[0].via));
+    assert_eq!(first[0].via[..], [A]);
+    apply(&mut members, A, lease(1), 3, 1);
+    assert!(members.members()[0].via.is_empty());
 }
 
 #[test]
@@ -134,8 +138,9 @@ fn the_silent_become_suspect_then_die_unless_they_speak() {
     assert_eq!(ids(&members), [A]);
 }
 
+/// One that was offline for a moment stayed dead until it renewed its lease.
 #[test]
-fn the_dead_come_back_by_a_newer_lease_alone() {
+fn the_dead_come_back_by_a_newer_lease_or_in_person() {
     let mut members = Membership::new(Timing::default());
     apply(&mut members, A, lease(1), 7, 0);
     apply(&mut members, B, lease(1), 1, 0);
@@ -143,9 +148,13 @@ fn the_dead_come_back_by_a_newer_lease_alone() {
     assert!(members.suspect(B, suspicion, at(10)));
     assert!(!members.suspect(B, suspicion, at(10)), "no news");
     assert!(members.tick(ME, at(5_010)).1);
-    assert_eq!(apply(&mut members, A, lease(1), 7, 5_011), News::Nothing);
-    assert_eq!(ids(&members), [B]);
-    assert_eq!(apply(&mut members, A, lease(2), 1, 5_012), News::Joined);
+    let by_b = bring(&mut members, A, B, lease(1), version(1, 7), 5_011);
+    assert_eq!(by_b, News::Nothing);
+    assert_eq!(apply(&mut members, A, lease(1), 6, 5_011), News::Nothing);
+    assert_eq!((ids(&members), members.misses(A)), (vec![B], true));
+    assert_eq!(apply(&mut members, A, lease(1), 7, 5_011), News::Joined);
+    assert!(!members.misses(A) && members.signed_by(A).is_some());
+    assert_eq!(apply(&mut members, A, lease(2), 1, 5_012), News::Changed);
     assert!(
         !members.suspect(B, suspicion, at(5_013)),
         "refuted long ago"
@@ -161,8 +170,9 @@ fn a_farewell_ends_membership_at_once_and_is_forgotten_later() {
         is_farewell: true,
         ..lease(1)
     };
-    assert_eq!(apply(&mut members, A, farewell, 2, 5), News::Left);
-    assert_eq!(ids(&members), []);
+    assert_eq!(apply(&mut members, A, farewell.clone(), 2, 5), News::Left);
+    assert_eq!(apply(&mut members, A, farewell, 2, 5), News::Nothing);
+    assert_eq!((ids(&members), members.misses(A)), (vec![], false));
     members.tick(ME, at(600_004));
     assert_eq!(members.entries.len(), 1);
     members.tick(ME, at(600_005));

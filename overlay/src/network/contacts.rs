@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::{AsyncRead, AsyncWrite};
 use libp2p::core::muxing::{StreamMuxer, StreamMuxerBox, StreamMuxerEvent, SubstreamBox};
@@ -43,6 +43,8 @@ pub struct Tally {
 struct Manner {
     address: Option<Multiaddr>,
     round_trip: Option<Duration>,
+    /// When it last answered.
+    answered: Option<Instant>,
 }
 
 /// Every change under these locks is one call: a panic elsewhere leaves them whole.
@@ -68,7 +70,26 @@ impl Contacts {
 
     /// A peer has answered after so long.
     pub fn answered(&self, peer: PeerId, after: Duration) {
-        lock(&self.of(peer).manner).round_trip = Some(after);
+        let tally = self.of(peer);
+        let mut manner = lock(&tally.manner);
+        manner.round_trip = Some(after);
+        manner.answered = Some(Instant::now());
+    }
+
+    /// Bytes that were said to a peer.
+    pub fn sent(&self, peer: PeerId) -> u64 {
+        self.of(peer).sent.load(Relaxed)
+    }
+
+    /// Whether anybody else than this peer has answered within such a time.
+    pub fn others_answer(&self, than: PeerId, within: Duration) -> bool {
+        let answers = |tally: &Tally| {
+            let answered = lock(&tally.manner).answered;
+            answered.is_some_and(|at| at.elapsed() <= within)
+        };
+        let list = lock(&self.list);
+        let mut others = list.iter().filter(|&(&peer, _)| peer != than);
+        others.any(|(_, tally)| answers(tally))
     }
 
     /// The last connection with a peer is gone: how long it would take now is not known.
@@ -201,6 +222,8 @@ impl AsyncWrite for CountedStream {
 
 #[cfg(test)]
 mod tests {
+    use std::thread;
+
     use super::*;
 
     #[test]
@@ -218,6 +241,19 @@ mod tests {
         let known = contacts.list();
         assert_eq!((known[0].round_trip, known[0].bytes_sent), (None, 5));
         assert_eq!(known[0].address, "/ip4/127.0.0.1/tcp/1");
+    }
+
+    #[test]
+    fn whoever_answers_vouches_for_the_line_to_all_others() {
+        let contacts = Contacts::default();
+        let [one, other] = [1, 2].map(PeerId::repeat);
+        let within = Duration::from_secs(60);
+        contacts.reached(other, &"/ip4/127.0.0.1/tcp/1".parse().unwrap());
+        contacts.answered(one, Duration::ZERO);
+        assert!(contacts.others_answer(other, within));
+        assert!(!contacts.others_answer(one, within), "only itself");
+        thread::sleep(Duration::from_millis(2));
+        assert!(!contacts.others_answer(other, Duration::from_millis(1)));
     }
 
     #[test]

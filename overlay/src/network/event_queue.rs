@@ -84,6 +84,7 @@ mod tests {
             id: PeerId::repeat(number),
             role: Role::Peer,
             facts: vec![number; 4_096].into(),
+            via: Arc::new([]),
         };
         let members: Arc<[Member]> = (0..100).map(member).collect();
         let offered = (0..1_024).filter(|_| queue.offer_members(members.clone()));

@@ -77,6 +77,8 @@ pub fn start(kind: Kind, options: Options) -> Result<Arc<NetworkOverlay>, StartE
     let (event_sender, events) = crossbeam_channel::bounded(limits.events);
     let (started_sender, started) = crossbeam_channel::bounded(1);
     let shared = Arc::new(Shared::new(Arc::new(Counters::default())));
+    let is_allowed = options.allow_supernode;
+    shared.may_be_supernode.store(is_allowed, Relaxed);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -144,7 +146,7 @@ impl NetworkOverlay {
         if bytes > self.limits.message_bytes {
             return Err(OverlayError::TooLarge(bytes));
         }
-        match self.shared.set_out(to, self.limits.under_way) {
+        match self.shared.set_out(to, bytes, self.limits.under_way) {
             true => Ok(()),
             false => {
                 self.shared.counters.dropped(1);
@@ -153,10 +155,10 @@ impl NetworkOverlay {
         }
     }
 
-    /// Hands a message to the task. `to` has been counted as under way.
-    fn command(&self, to: PeerId, command: Command) -> Result<(), OverlayError> {
+    /// Hands a message of so many bytes to the task. It has been counted as under way.
+    fn command(&self, to: PeerId, bytes: usize, command: Command) -> Result<(), OverlayError> {
         self.commands.try_send(command).map_err(|error| {
-            self.shared.arrived(to);
+            self.shared.arrived(to, bytes);
             match error {
                 mpsc::error::TrySendError::Full(_) => {
                     self.shared.counters.dropped(1);
@@ -192,21 +194,23 @@ impl Overlay for NetworkOverlay {
     ) -> Result<(), OverlayError> {
         // What goes to all is counted as if it went to oneself.
         let to = owner.unwrap_or(self.me);
-        self.may_set_out(bytes.len(), to)?;
+        let size = bytes.len();
+        self.may_set_out(size, to)?;
         let command = Command::HandOn {
             owner,
             purpose,
             bytes,
         };
-        self.command(to, command)
+        self.command(to, size, command)
     }
 
     fn send(&self, to: PeerId, purpose: Purpose, bytes: Arc<[u8]>) -> Result<(), OverlayError> {
         if !self.shared.is_member(to) {
             return Err(OverlayError::Unknown(to));
         }
-        self.may_set_out(bytes.len(), to)?;
-        self.command(to, Command::Send { to, purpose, bytes })
+        let size = bytes.len();
+        self.may_set_out(size, to)?;
+        self.command(to, size, Command::Send { to, purpose, bytes })
     }
 
     fn request(
@@ -219,7 +223,8 @@ impl Overlay for NetworkOverlay {
         if !self.shared.is_member(to) {
             return Err(OverlayError::Unknown(to));
         }
-        self.may_set_out(bytes.len(), to)?;
+        let size = bytes.len();
+        self.may_set_out(size, to)?;
         let (replier, reply) = reply_channel(deadline);
         let command = Command::Ask {
             to,
@@ -228,7 +233,7 @@ impl Overlay for NetworkOverlay {
             deadline,
             replier,
         };
-        self.command(to, command)?;
+        self.command(to, size, command)?;
         Ok(reply)
     }
 
@@ -248,6 +253,11 @@ impl Overlay for NetworkOverlay {
     fn serve_others(&self, does: bool) {
         // The task looks at each tick.
         self.shared.is_resting.store(!does, Relaxed);
+    }
+
+    fn allow_supernode(&self, allowed: bool) {
+        // The task looks at each tick.
+        self.shared.may_be_supernode.store(allowed, Relaxed);
     }
 
     fn contacts(&self) -> Vec<Contact> {

@@ -31,7 +31,7 @@ pub struct Options {
     pub mdns: bool,
     /// Whether to ask the router to let others in.
     pub upnp: bool,
-    /// Whether this peer may become a supernode.
+    /// Whether this peer may become a supernode, until the handle says otherwise.
     pub allow_supernode: bool,
     /// Whether private addresses that other peers name may be dialled.
     pub allow_private: bool,

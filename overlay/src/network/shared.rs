@@ -15,6 +15,18 @@ use crate::{Member, PeerId, Purpose, Reachability, Refusal, Statistics, Traffic}
 const REFUSALS: usize = 64;
 /// Addresses that the user may have named and that were not looked at yet.
 const SOUGHT: usize = 1_024;
+/// Bytes of messages under way to one peer: as many as fit over one link.
+const MOST_TO_ONE_BYTES: usize = 18 << 20;
+/// What may be under way to all peers together.
+const MOST_TO_ALL: Load = Load {
+    count: u32::MAX,
+    bytes: 32 << 20,
+};
+/// The same for a leaf: it goes over few links, and maybe over one.
+const MOST_OF_LEAF: Load = Load {
+    count: 512,
+    bytes: MOST_TO_ONE_BYTES,
+};
 
 /// What a message is for, in the statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,6 +178,36 @@ impl Counters {
     }
 }
 
+/// Messages, and their bytes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Load {
+    count: u32,
+    bytes: usize,
+}
+
+impl Load {
+    fn has_room(self, bytes: usize, most: Self) -> bool {
+        self.count < most.count && self.bytes + bytes <= most.bytes
+    }
+
+    fn add(&mut self, bytes: usize) {
+        self.count += 1;
+        self.bytes += bytes;
+    }
+
+    fn remove(&mut self, bytes: usize) {
+        self.count = self.count.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+}
+
+/// This peer's own messages that have neither arrived nor been lost yet.
+#[derive(Default)]
+struct UnderWay {
+    to: BTreeMap<PeerId, Load>,
+    all: Load,
+}
+
 /// See the module. No lock is held for longer than a copy takes.
 pub struct Shared {
     /// What goes through.
@@ -178,6 +220,10 @@ pub struct Shared {
     pub is_aborted: AtomicBool,
     /// Set by the handle while this peer does nothing for others.
     pub is_resting: AtomicBool,
+    /// Set by the task while this peer speaks to its supernodes alone.
+    pub is_leaf: AtomicBool,
+    /// Set by the handle: whether the user lets this peer be a supernode.
+    pub may_be_supernode: AtomicBool,
     members: Mutex<Arc<[Member]>>,
     facts: Mutex<Arc<[u8]>>,
     listening: Mutex<Vec<String>>,
@@ -185,7 +231,7 @@ pub struct Shared {
     /// Where the user knows of somebody, until the task has looked.
     sought: Mutex<Vec<Multiaddr>>,
     refusals: Mutex<VecDeque<Refusal>>,
-    under_way: Mutex<BTreeMap<PeerId, u32>>,
+    under_way: Mutex<UnderWay>,
     offenders: Mutex<Vec<PeerId>>,
 }
 
@@ -203,6 +249,8 @@ impl Shared {
             is_joining: AtomicBool::new(false),
             is_aborted: AtomicBool::new(false),
             is_resting: AtomicBool::new(false),
+            is_leaf: AtomicBool::new(false),
+            may_be_supernode: AtomicBool::new(true),
             members: Mutex::new(Arc::new([])),
             facts: Mutex::new(Arc::new([])),
             listening: Mutex::default(),
@@ -304,23 +352,78 @@ impl Shared {
         *lock(&self.offenders) = offenders;
     }
 
-    /// Counts one more message under way to a peer, if there may be one more.
-    pub fn set_out(&self, to: PeerId, most: u32) -> bool {
+    /// Counts one more message of so many bytes under way to a peer, if there may be one
+    /// more. What is counted finds room on its way.
+    pub fn set_out(&self, to: PeerId, bytes: usize, most: u32) -> bool {
+        let to_one = Load {
+            count: most,
+            bytes: MOST_TO_ONE_BYTES,
+        };
+        let to_all = match self.is_leaf.load(Relaxed) {
+            true => MOST_OF_LEAF,
+            false => MOST_TO_ALL,
+        };
         let mut under_way = lock(&self.under_way);
-        let count = under_way.entry(to).or_default();
-        let may_go = *count < most;
-        *count += u32::from(may_go);
+        let before = under_way.to.get(&to).copied().unwrap_or_default();
+        let may_go = before.has_room(bytes, to_one) && under_way.all.has_room(bytes, to_all);
+        if may_go {
+            under_way.to.entry(to).or_default().add(bytes);
+            under_way.all.add(bytes);
+        }
         may_go
     }
 
-    /// A message to a peer is no longer under way.
-    pub fn arrived(&self, to: PeerId) {
+    /// A message of so many bytes to a peer is no longer under way.
+    pub fn arrived(&self, to: PeerId, bytes: usize) {
         let mut under_way = lock(&self.under_way);
-        if let Some(count) = under_way.get_mut(&to) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                under_way.remove(&to);
+        under_way.all.remove(bytes);
+        if let Some(load) = under_way.to.get_mut(&to) {
+            load.remove(bytes);
+            if load.count == 0 {
+                under_way.to.remove(&to);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: PeerId = PeerId::repeat(1);
+
+    /// How many messages of so many bytes may set out to a peer.
+    fn fill(shared: &Shared, to: PeerId, bytes: usize) -> usize {
+        let may_go = |_: &usize| shared.set_out(to, bytes, 64);
+        (0..1_000).take_while(may_go).count()
+    }
+
+    /// Sixty-four messages of a megabyte were taken, and two thirds of them dropped.
+    #[test]
+    fn no_more_is_taken_than_fits_and_room_comes_back() {
+        let shared = Shared::new(Arc::default());
+        assert_eq!(fill(&shared, A, 1 << 20), 18);
+        assert_eq!(fill(&shared, PeerId::repeat(2), 1 << 20), 14, "of all");
+        assert_eq!(fill(&shared, PeerId::repeat(3), 1), 0);
+        for _ in 0..14 {
+            shared.arrived(PeerId::repeat(2), 1 << 20);
+        }
+        assert_eq!(fill(&shared, PeerId::repeat(3), 1), 64);
+        assert_eq!(fill(&shared, A, 1), 0);
+        shared.arrived(A, 1 << 20);
+        assert_eq!(fill(&shared, A, 1 << 20), 1);
+    }
+
+    #[test]
+    fn what_a_leaf_sends_fits_over_one_link() {
+        let shared = Shared::new(Arc::default());
+        shared.is_leaf.store(true, Relaxed);
+        assert_eq!(fill(&shared, A, 1 << 20), 18);
+        assert_eq!(fill(&shared, PeerId::repeat(2), 1 << 20), 0);
+        for _ in 0..18 {
+            shared.arrived(A, 1 << 20);
+        }
+        let small = (0..20).map(|number| fill(&shared, PeerId::repeat(number), 1));
+        assert_eq!(small.sum::<usize>(), 512);
     }
 }

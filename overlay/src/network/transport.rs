@@ -25,6 +25,7 @@ use super::shared::Counters;
 use super::turns::Turns;
 use crate::addresses;
 use crate::envelope::OVERHEAD_BYTES;
+use crate::meter::{Direction, Meter};
 use crate::topology::Kind;
 
 /// Who neither speaks nor listens is closed by us, not by a timer of the library.
@@ -35,8 +36,16 @@ pub const LONGEST_REQUEST: Duration = Duration::from_secs(60);
 const CONNECT: Duration = Duration::from_secs(10);
 /// Between two pings to a supernode, and for each.
 const PING: Duration = Duration::from_secs(5);
-/// Bytes that a QUIC connection may bring unasked where bytes are limited.
-const QUIC_WINDOW: u32 = 64 << 10;
+/// What one stream of a QUIC connection may bring unasked where bytes are metered: what comes
+/// in this part of a second. So one stream fills the limit, unless its other end is far away.
+const QUIC_WINDOWS_PER_SEC: u64 = 8;
+/// And no less, or there would be more headers than bytes.
+const LEAST_QUIC_WINDOW: u64 = 4 << 10;
+/// And no more: there may be a limit later.
+const MOST_QUIC_WINDOW: u64 = 16 << 10;
+/// So many streams may be full at once. Those that wait for their [turn](super::turns) are
+/// not read: if they could take all that the connection has, nobody's turn would ever end.
+const FULL_QUIC_STREAMS: u32 = 64;
 /// Exchanges over one connection at once, both ways together.
 const STREAMS: usize = 128;
 /// Before others are first asked to call back.
@@ -98,7 +107,9 @@ pub fn swarm(
     let gauge = Gauge::of_sockets(counters.clone(), options.meter.clone());
     let me = keypair.public().to_peer_id();
     let (through_relays, relay_client) = relay::client::new(me);
-    let transport = transport(keypair, &gauge, options.meter.is_some(), through_relays)?;
+    let meter = options.meter.as_ref();
+    let window = meter.map(|meter| quic_window(meter.as_ref()));
+    let transport = transport(keypair, &gauge, window, through_relays)?;
     let transport = contacts::counted(transport, counters.clone());
     let behaviour = behaviour(
         kind,
@@ -119,7 +130,7 @@ pub fn swarm(
 fn transport(
     keypair: &Keypair,
     gauge: &Gauge,
-    is_limited: bool,
+    window: Option<u32>,
     through_relays: relay::client::Transport,
 ) -> io::Result<Boxed<(PeerId, StreamMuxerBox)>> {
     let mut yamux = yamux::Config::default();
@@ -141,10 +152,10 @@ fn transport(
             .timeout(CONNECT)
             .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
         let mut config = quic::Config::new(keypair);
-        if is_limited {
+        if let Some(window) = window {
             // What a window lets in has passed the socket before anybody was asked.
-            config.max_stream_data = QUIC_WINDOW;
-            config.max_connection_data = QUIC_WINDOW;
+            config.max_stream_data = window;
+            config.max_connection_data = window * FULL_QUIC_STREAMS;
         }
         let quic = quic::tokio::Transport::new(config).map(move |(peer, muxer), _| {
             let streams = MeteredStreams::new(muxer, of_quic);
@@ -163,6 +174,14 @@ fn transport(
     };
     let both = relayed.or_transport(transport);
     Ok(both.map(|either, _| either.into_inner()).boxed())
+}
+
+/// What a stream of QUIC may bring before this meter is asked. Windows stay as they are from
+/// the start on, so whoever may move nothing just now counts as one without a limit.
+fn quic_window(meter: &dyn Meter) -> u32 {
+    let limit = meter.limit(Direction::Down).filter(|&limit| limit > 0);
+    let window = limit.map_or(MOST_QUIC_WINDOW, |limit| limit / QUIC_WINDOWS_PER_SEC);
+    window.clamp(LEAST_QUIC_WINDOW, MOST_QUIC_WINDOW) as u32
 }
 
 fn behaviour(
@@ -295,7 +314,8 @@ fn mesh(message_bytes: usize, topic: &IdentTopic) -> io::Result<Mesh> {
         .mesh_n_high(6)
         .gossip_lazy(3)
         .flood_publish(false)
-        .connection_handler_queue_len(256)
+        // For one that does not read, 64 of the largest messages wait.
+        .connection_handler_queue_len(64)
         .build()
         .map_err(io::Error::other)?;
     let only_ours = WhitelistSubscriptionFilter(iter::once(topic.hash()).collect());

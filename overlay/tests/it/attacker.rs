@@ -17,7 +17,7 @@ use peercrawl_overlay::{Overlay, PeerId, Role, identity};
 use serde::Serialize;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::fleet::DEADLINE;
+use crate::fleet::{DEADLINE, network, secret};
 
 /// Frames as bytes: whatever the attacker likes.
 #[derive(Clone, Default)]
@@ -114,8 +114,8 @@ pub fn agreement() -> [u8; 32] {
     // A flat overlay.
     hasher.update(&[0]);
     hasher.update(&PROTOCOL_VERSION.to_be_bytes());
-    hasher.update(&4u64.to_be_bytes());
-    hasher.update(b"test");
+    hasher.update(&(network().len() as u64).to_be_bytes());
+    hasher.update(network().as_bytes());
     *hasher.finalize().as_bytes()
 }
 
@@ -165,7 +165,7 @@ pub struct Attacker {
 
 impl Attacker {
     pub fn new(number: u8, victim: &NetworkOverlay) -> Self {
-        let keypair: Keypair = identity::keypair([number; 32]).unwrap();
+        let keypair: Keypair = identity::keypair(secret(number)).unwrap();
         let transport = tcp::tokio::Transport::new(tcp::Config::default())
             .upgrade(upgrade::Version::V1)
             .authenticate(noise::Config::new(&keypair).unwrap())
@@ -320,7 +320,7 @@ impl Attacker {
         let lease = self.seal(Errand::Lease, None, &lease().encode());
         Frame::Hello {
             version: PROTOCOL_VERSION,
-            network: "test".into(),
+            network: network(),
             wall_ms,
             facts: vec![("kind of overlay".into(), "flat".into())],
             agreement: agreement(),

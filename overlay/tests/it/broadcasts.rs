@@ -60,6 +60,22 @@ async fn meet() -> (Arc<NetworkOverlay>, Arc<NetworkOverlay>, Attacker) {
     (victim, friend, attacker)
 }
 
+/// Forwarded copies were in no purpose, and the figures did not add up to what the sockets say.
+#[test]
+fn what_the_mesh_passes_on_is_counted() {
+    runs(async {
+        let (victim, _friend, mut attacker) = meet().await;
+        let until = Instant::now() + DEADLINE;
+        while victim.statistics().carried.bytes_sent == 0 {
+            assert!(Instant::now() < until, "it counts as nothing");
+            let fine = attacker.seal(HAND_ON, None, b"fine");
+            attacker.broadcasts(fine);
+            attacker.waits(SHORT).await;
+            heard(&victim);
+        }
+    });
+}
+
 fn runs(test: impl Future<Output = ()>) {
     let mut builder = Builder::new_current_thread();
     let runtime = builder.enable_all().build().unwrap();

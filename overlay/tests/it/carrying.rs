@@ -48,6 +48,37 @@ fn packets_to_oneself() {
     });
 }
 
+/// Only the receiver of a packet blamed whoever sent it again and again, and did not get it.
+#[test]
+fn packets_for_somebody_else_again_and_again() {
+    attack(async |attacker, _| {
+        attacker.join().await;
+        let envelope = attacker.seal(URLS, Some(identity_of(2)), b"again");
+        for _ in 0..30 {
+            attacker.says(packet(envelope.clone())).await;
+        }
+    });
+}
+
+/// A question that got no answer in time was dropped without a word. Its asker took that for
+/// a link that fails, and closed it with the next packet.
+#[test]
+fn whoever_asks_in_vain_hears_that() {
+    let victim = start(Kind::Flat, options(1, &[])).unwrap();
+    runtime().block_on(async {
+        let mut attacker = Attacker::new(66, &victim);
+        attacker.join().await;
+        let errand = Errand::Ask(Purpose::Content);
+        let question = Frame::Packet {
+            hops: 3,
+            deadline_ms: 100,
+            envelope: attacker.seal(errand, Some(victim.me()), b"?"),
+        };
+        // It stays where the crawler would take it from. Three is "busy".
+        assert_eq!(attacker.says(question.bytes()).await, Some(vec![3]));
+    });
+}
+
 /// An author that gave two messages one number, or sent them late, made offenders of those
 /// who carried them.
 #[test]

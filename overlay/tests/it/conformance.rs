@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use peercrawl_overlay::{Event, OverlayError, PeerId, Purpose};
+use peercrawl_overlay::{Event, Member, OverlayError, PeerId, Purpose, Role};
 
-use crate::fleet::{DEADLINE, Net, eventually};
+use crate::fleet::{DEADLINE, Net, Peer, eventually};
 
 macro_rules! for_every_overlay {
     ($($test:ident),* $(,)?) => {
@@ -30,6 +30,37 @@ for_every_overlay![
     a_stranger_gets_nothing,
     both_ends_count_by_purpose,
 ];
+
+/// It took a restart to change one's mind.
+#[test]
+fn a_supernode_whose_user_forbids_it_becomes_a_leaf_and_another_one_takes_its_place() {
+    let fleet = Net::Supernode.fleet(4);
+    let first = &fleet.peers[0];
+    let members = || fleet.peers[3].overlay.members();
+    let is = |peer: &Peer, role: Role| {
+        let members = members();
+        members.iter().any(|m| m.id == peer.id() && m.role == role)
+    };
+    let other = || fleet.peers[1..].iter().find(|&p| is(p, Role::Supernode));
+    eventually("two can serve", || {
+        is(first, Role::Supernode) && other().is_some()
+    });
+    let other = other().unwrap();
+    first.overlay.allow_supernode(false);
+    eventually("it steps back, and says who leads to it", || {
+        let members = members();
+        let is_it = |m: &&Member| m.id == first.id() && m.role == Role::Leaf;
+        members
+            .iter()
+            .find(is_it)
+            .is_some_and(|m| !m.via.is_empty())
+    });
+    first.overlay.allow_supernode(true);
+    other.overlay.allow_supernode(false);
+    eventually("it is the other way round", || {
+        is(first, Role::Supernode) && is(other, Role::Leaf)
+    });
+}
 
 fn both_ends_count_by_purpose(net: Net) {
     let fleet = net.fleet(3);

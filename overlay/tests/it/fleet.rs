@@ -70,13 +70,27 @@ pub struct Fleet {
     pub peers: Vec<Peer>,
 }
 
+/// The network of this test. Ports are used again: a peer of another test that calls for one
+/// which is gone must find nobody here.
+pub fn network() -> String {
+    let test = thread::current().name().unwrap_or_default().to_owned();
+    format!("test {}", blake3::hash(test.as_bytes()).to_hex())
+}
+
+/// The secret key of a peer of this test; it begins with its number.
+pub fn secret(number: u8) -> [u8; 32] {
+    let mut secret = *blake3::hash(network().as_bytes()).as_bytes();
+    secret[0] = number;
+    secret
+}
+
 /// Options for a peer on loopback.
 pub fn options(number: u8, bootstrap: &[String]) -> Options {
     Options {
         listen: vec!["/ip4/127.0.0.1/tcp/0".into()],
         bootstrap: bootstrap.to_vec(),
         allow_private: true,
-        ..Options::new([number; 32], "test")
+        ..Options::new(secret(number), &network())
     }
 }
 

@@ -151,6 +151,65 @@ fn a_host_cache_leads_back_into_the_network() {
     fs::remove_file(&path).unwrap();
 }
 
+/// Two networks that had lost each other stayed apart unless one had a bootstrap list that led
+/// to the other.
+#[test]
+fn a_host_cache_leads_from_one_network_to_another() {
+    let path = env::temp_dir().join(format!("peercrawl-islands-{}", process::id()));
+    let before = start(Kind::Flat, options(3, &[])).unwrap();
+    let address = before.listening()[0].clone();
+    drop(before);
+    fs::write(&path, format!("1 {address}\n")).unwrap();
+    let two = start(Kind::Flat, options(2, &[])).unwrap();
+    let one = Options {
+        host_cache: Some(path.clone()),
+        ..options(1, &two.listening())
+    };
+    let one = start(Kind::Flat, one).unwrap();
+    let see = |pair: [&NetworkOverlay; 2], count| {
+        let mut pair = pair.iter();
+        pair.all(|overlay| overlay.members().len() == count)
+    };
+    eventually("one network", || see([&one, &two], 2));
+    // Nobody was there when it looked.
+    let three = Options {
+        listen: vec![address.split("/p2p/").next().unwrap().to_owned()],
+        ..options(3, &[])
+    };
+    let three = start(Kind::Flat, three).unwrap();
+    let four = start(Kind::Flat, options(4, &three.listening())).unwrap();
+    eventually("all see all", || {
+        see([&one, &two], 4) && see([&three, &four], 4)
+    });
+    drop(one);
+    fs::remove_file(&path).unwrap();
+}
+
+/// Each time that such an address was tried, there was one connection more.
+#[test]
+fn addresses_without_a_name_cost_one_connection() {
+    let one = Options {
+        listen: vec![
+            "/ip4/127.0.0.1/tcp/0".into(),
+            "/ip4/127.0.0.1/udp/0/quic-v1".into(),
+        ],
+        ..options(1, &[])
+    };
+    let one = start(Kind::Flat, one).unwrap();
+    let without_name = |address: &String| address.split("/p2p/").next().unwrap().to_owned();
+    let mut unnamed: Vec<_> = one.listening().iter().map(without_name).collect();
+    let two = start(Kind::Flat, options(2, &unnamed)).unwrap();
+    eventually("both see both", || two.members().len() == 2);
+    // All are tried again, and somebody else last of all.
+    let three = start(Kind::Flat, options(3, &[])).unwrap();
+    unnamed.extend(three.listening());
+    assert!(two.seek_at(&unnamed));
+    eventually("all see all", || two.members().len() == 3);
+    eventually("there is one connection with each", || {
+        two.statistics().direct_connections == 2
+    });
+}
+
 #[test]
 fn sixteen_peers_elect_three_supernodes_and_the_user_can_forbid_it() {
     let fleet = Net::Supernode.fleet_with(16, |options| Options {

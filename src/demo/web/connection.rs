@@ -95,6 +95,9 @@ impl Connection {
                     } = service;
                     let answer =
                         answerer.compose(plan, counters, &request, self.likely, SystemTime::now());
+                    if let Some(host) = answer.host {
+                        counters.visited(host, request.agent);
+                    }
                     self.inbox.drain(..length);
                     self.begin(answer, answerer)?;
                 }

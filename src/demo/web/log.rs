@@ -5,12 +5,17 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed, Order
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use xxhash_rust::xxh3::xxh3_64;
+
 use super::plan::Plan;
 
 /// How long to wait at most for a serving thread to note what it has just sent.
 const SETTLE_TIME: Duration = Duration::from_secs(1);
 /// Examples kept of what should not have been asked for.
 const MAX_EXAMPLES: usize = 32;
+
+/// Visitors that a host remembers.
+const MAX_VISITORS: usize = 64;
 
 /// One request, as kept for tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +51,12 @@ pub struct WebLog {
     pub unknown_hits: u64,
     /// Requests that began while another was being answered by the same host.
     pub overlaps: u64,
+    /// How often a host was visited again by whom another visitor had followed: a host that
+    /// moves from peer to peer once is never left and come back to. Visitors are told apart by
+    /// their `User-Agent`.
+    pub returns: u64,
+    /// Hosts that more than one visitor has been to.
+    pub moved_hosts: u64,
     /// Requests for `/robots.txt`, by host.
     pub robots_requests: Vec<u32>,
     /// The first few URLs behind violations, phantom, trap and unknown hits.
@@ -70,6 +81,7 @@ pub(super) struct Counters {
     bytes: AtomicU64,
     faults: [AtomicU64; 4],
     overlaps: AtomicU64,
+    returns: AtomicU64,
     hosts: Vec<HostCounters>,
     /// Complete answers with 2xx for each page, up to 255.
     pages: Vec<AtomicU8>,
@@ -86,6 +98,8 @@ struct HostCounters {
     robots_requests: AtomicU32,
     /// Which of the answers that differ on the first request were given.
     met: AtomicU8,
+    /// Who has been there, by the hash of what they call themselves, the latest last.
+    visitors: Mutex<Vec<u64>>,
 }
 
 impl Counters {
@@ -96,6 +110,7 @@ impl Counters {
             bytes: AtomicU64::new(0),
             faults: Default::default(),
             overlaps: AtomicU64::new(0),
+            returns: AtomicU64::new(0),
             hosts: plan.hosts.iter().map(|_| HostCounters::default()).collect(),
             pages: (0..plan.spec.pages).map(|_| AtomicU8::new(0)).collect(),
             examples: Mutex::new(Vec::new()),
@@ -128,6 +143,30 @@ impl Counters {
         if self.hosts[host as usize].in_flight.fetch_add(1, Relaxed) > 0 {
             self.overlaps.fetch_add(1, Relaxed);
         }
+    }
+
+    /// Somebody who calls itself so was at `host`.
+    pub(super) fn visited(&self, host: u32, agent: &[u8]) {
+        let visitor = xxh3_64(agent);
+        let visitors = &self.hosts[host as usize].visitors;
+        let mut visitors = visitors.lock().unwrap_or_else(PoisonError::into_inner);
+        if visitors.last() == Some(&visitor) {
+            return;
+        }
+        if visitors.contains(&visitor) {
+            self.returns.fetch_add(1, Relaxed);
+        }
+        if visitors.len() < MAX_VISITORS {
+            visitors.push(visitor);
+        }
+    }
+
+    fn moved_hosts(&self) -> u64 {
+        let is_moved = |host: &&HostCounters| {
+            let visitors = host.visitors.lock();
+            visitors.unwrap_or_else(PoisonError::into_inner).len() > 1
+        };
+        self.hosts.iter().filter(is_moved).count() as u64
     }
 
     /// The answer to it was given, or given up; `page` is what was completed by it.
@@ -209,6 +248,8 @@ impl Counters {
             trap_hits: fault(Fault::Trap),
             unknown_hits: fault(Fault::Unknown),
             overlaps: self.overlaps.load(Relaxed),
+            returns: self.returns.load(Relaxed),
+            moved_hosts: self.moved_hosts(),
             robots_requests: self
                 .hosts
                 .iter()

@@ -11,6 +11,8 @@ pub(super) struct Request<'a> {
     pub(super) path: &'a [u8],
     /// The `Host` header.
     pub(super) authority: &'a str,
+    /// The `User-Agent` header.
+    pub(super) agent: &'a [u8],
     pub(super) keep_alive: bool,
     pub(super) gzip: bool,
     pub(super) deflate: bool,
@@ -60,6 +62,7 @@ fn parse(head: &[u8]) -> Option<Request<'_>> {
         },
         path,
         authority: "",
+        agent: b"",
         keep_alive: match version {
             b"HTTP/1.1" => true,
             b"HTTP/1.0" => false,
@@ -74,6 +77,8 @@ fn parse(head: &[u8]) -> Option<Request<'_>> {
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
         if name.eq_ignore_ascii_case(b"host") {
             request.authority = std::str::from_utf8(value).ok()?;
+        } else if name.eq_ignore_ascii_case(b"user-agent") {
+            request.agent = value;
         } else if name.eq_ignore_ascii_case(b"connection") {
             request.keep_alive = match value {
                 value if value.eq_ignore_ascii_case(b"close") => false,
@@ -106,7 +111,7 @@ mod tests {
 
     #[test]
     fn reads_one_request_of_several_and_leaves_the_rest() {
-        let one = b"GET /a?b HTTP/1.1\r\nHost: h\r\nAccept-Encoding: gzip, br;q=0\r\n\r\n";
+        let one = b"GET /a?b HTTP/1.1\r\nHost: h\r\nUser-Agent: x\r\nAccept-Encoding: gzip, br;q=0\r\n\r\n";
         let both = [one.as_slice(), b"HEAD / HTTP/1.0\r\nhost: x\r\n\r\n"].concat();
         let Read::Head(first, length) = read(&both) else {
             panic!("no request")
@@ -115,6 +120,7 @@ mod tests {
             (first.path, first.authority, length),
             (b"/a?b".as_slice(), "h", one.len())
         );
+        assert_eq!(first.agent, b"x");
         assert!(first.gzip && !first.brotli && first.keep_alive && !first.head_only);
         let Read::Head(second, _) = read(&both[length..]) else {
             panic!("no request")

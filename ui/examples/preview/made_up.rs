@@ -11,6 +11,11 @@ pub const NOW_MS: u64 = 1_794_843_607_000;
 /// Hosts in the table.
 pub const HOSTS: usize = 100_000;
 
+/// The host that is on disk alone.
+pub const AWAY: u64 = 9;
+
+const DELAYS: [&str; 4] = ["", "robots.txt", "slow server", "rests: no answer in time"];
+
 /// A number that looks random but is the same in every run.
 pub fn noise(number: u64) -> f64 {
     let mut bits = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -73,6 +78,7 @@ pub fn model() -> Model {
             metered: true,
             idle_time: false,
             start_at_login: true,
+            most_fetches: 128,
         },
         ..Model::default()
     }
@@ -97,6 +103,10 @@ pub fn empty() -> Model {
         now_ms: NOW_MS,
         utc_offset_minutes: 60,
         state: RunState::Waiting(WaitReason::NoAddresses),
+        network: Arc::new(Network {
+            takes_part: Some(true),
+            ..Network::default()
+        }),
         ..Model::default()
     }
 }
@@ -128,11 +138,12 @@ fn host(number: usize, descending: bool) -> HostRow {
         on_disk: waiting.saturating_sub(1_000),
         next_ms: (!number.is_multiple_of(7)).then(|| NOW_MS + (noise(number) * 30_000.0) as u64),
         delay_ms: 1_000 * (1 + number % 5),
-        delay_why: ["", "robots.txt", "slow server", "Retry-After"][number as usize % 4].to_owned(),
+        delay_why: DELAYS[number as usize % DELAYS.len()].to_owned(),
         fetched: (noise(number) * 5_000.0) as u64,
         errors: number % 13,
         dropped: number % 3 * 120,
         blocked: number == 5,
+        is_away: number == AWAY,
     }
 }
 
@@ -230,6 +241,7 @@ fn network() -> Network {
     }
     Network {
         overlay: OverlayKind::Supernode,
+        takes_part: Some(true),
         my_share: 0.083,
         my_addresses: vec![
             "/ip4/198.51.100.7/tcp/4001/p2p/12D3KooWQk7cV3w".to_owned(),
@@ -242,7 +254,7 @@ fn network() -> Network {
         traffic: Traffic {
             membership: moved(2_400_000, 1_100_000),
             urls: moved(31_000_000, 12_500_000),
-            content: moved(8_300_000, 7_900_000),
+            content: moved(969, 962),
             handover: moved(640_000, 0),
             carried: moved(5_200_000, 5_200_000),
         },
@@ -305,6 +317,7 @@ fn archive() -> Archive {
         folder: "/home/ada/.local/share/peercrawl/archive".to_owned(),
         pages: 402_117,
         bytes: 6_400_000_000,
+        besides_bytes: 210_000_000,
         limit_bytes: 10_000_000_000,
         oldest_bytes: 1_000_000_000,
         ..Archive::default()

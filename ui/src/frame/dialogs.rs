@@ -6,7 +6,7 @@ use eframe::egui::{Context, Id, Modal, Ui};
 use super::Scene;
 use crate::command::Command;
 use crate::format;
-use crate::model::{OnClose, Setting};
+use crate::model::{OnClose, OverlayKind, Setting};
 use crate::parts;
 
 /// The question that is being asked.
@@ -14,9 +14,11 @@ use crate::parts;
 pub enum Dialog {
     /// Delete the oldest file of the archive?
     DropOldest,
+    /// Leave all peers for a network of this kind?
+    ChangeOverlay(OverlayKind),
     /// The window was closed: go on or end?
     Close {
-        /// Whether to ask next time.
+        /// Whether the answer holds from now on, and this is not asked again.
         remember: bool,
     },
 }
@@ -43,6 +45,7 @@ pub fn dialog_ui(ctx: &Context, scene: &mut Scene<'_>) -> Outlook {
         ui.set_width(parts::width_within(ui, 420.0));
         done = match &mut dialog {
             Dialog::DropOldest => drop_oldest_ui(ui, scene),
+            Dialog::ChangeOverlay(kind) => change_overlay_ui(ui, scene, *kind),
             Dialog::Close { remember } => close_ui(ui, scene, remember, &mut outlook),
         };
     });
@@ -61,6 +64,26 @@ fn drop_oldest_ui(ui: &mut Ui, scene: &mut Scene<'_>) -> bool {
     let (yes, no) = answers_ui(ui, "Delete for good", "Keep them");
     if yes {
         scene.send(Command::DropOldest);
+    }
+    yes || no
+}
+
+fn change_overlay_ui(ui: &mut Ui, scene: &mut Scene<'_>, kind: OverlayKind) -> bool {
+    parts::heading_ui(ui, "Leave this network?");
+    let leaves = match scene.model.rates.peers {
+        0 => String::new(),
+        peers => format!(
+            "leave {} and ",
+            format::counted(peers.into(), "peer", "peers")
+        ),
+    };
+    ui.label(format!(
+        "All peers of a network have the same kind. You would {leaves}start again, alone until \
+         you meet peers of the new kind. What is stored stays."
+    ));
+    let (yes, no) = answers_ui(ui, "Leave and start again", "Cancel");
+    if yes {
+        scene.change(Setting::Overlay(kind));
     }
     yes || no
 }

@@ -4,21 +4,24 @@ use eframe::egui::{Context, Key, KeyboardShortcut, Modifiers};
 
 use super::{Scene, status};
 use crate::command::{Command, Screen};
-use crate::model::{RunState, Setting};
+use crate::model::Setting;
 
 /// The shortcuts with their words, as the Limits screen lists them.
-pub const WORDS: [(&str, &str); 8] = [
+pub const WORDS: [(&str, &str); 11] = [
     ("Ctrl+1 … Ctrl+8", "go to a screen"),
     ("Ctrl+P", "start or pause"),
     ("Ctrl+H", "pause for 1 h"),
     ("Ctrl+E", "finish and stop"),
     ("Ctrl+L", "slow mode on or off"),
     ("Ctrl+F", "search on this screen"),
+    ("Ctrl+Z", "undo the last thing"),
     (
         "Ctrl+Plus, Ctrl+Minus, Ctrl+0",
         "text larger, smaller, as it was",
     ),
     ("Ctrl+W", "close the window"),
+    ("Tab, Shift+Tab", "to the next control, to the one before"),
+    ("Page Up, Page Down, Home, End", "scroll"),
 ];
 
 const SCREEN_KEYS: [Key; 8] = [
@@ -57,14 +60,19 @@ pub fn take(ctx: &Context, scene: &mut Scene<'_>) {
     if pressed(Key::H) && !starts {
         scene.send(Command::PauseFor { minutes: 60 });
     }
-    let state = &scene.model.state;
-    let can_finish = !matches!(state, RunState::Finishing { .. } | RunState::Stopped);
-    if pressed(Key::E) && can_finish {
+    if pressed(Key::E) && scene.model.state.can_finish() {
         status::finish(scene);
     }
     if pressed(Key::L) {
         let slow = !scene.draft.get().slow_mode;
         scene.change(Setting::SlowMode(slow));
+    }
+    // A field for text undoes what was typed.
+    if !ctx.text_edit_focused()
+        && pressed(Key::Z)
+        && let Some(undo) = scene.toasts.undo_newest()
+    {
+        scene.send(undo);
     }
     if pressed(Key::W) {
         ctx.send_viewport_cmd(eframe::egui::ViewportCommand::Close);

@@ -118,8 +118,7 @@ fn buttons_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
             scene.send(Command::PauseFor { minutes: 60 });
         }
     });
-    let can_finish = !matches!(state, RunState::Finishing { .. } | RunState::Stopped);
-    ui.add_enabled_ui(can_finish, |ui| {
+    ui.add_enabled_ui(state.can_finish(), |ui| {
         let finish = ui
             .add(parts::button("Finish and stop"))
             .on_hover_text("Complete what is under way, then leave the network (Ctrl+E)");
@@ -134,12 +133,21 @@ fn buttons_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     }
 }
 
-/// Completes what is under way and stops; there is a way back.
+/// Completes what is under way and stops; there is a way back, to a pause if it was one.
 pub fn finish(scene: &mut Scene<'_>) {
+    let back = match scene.model.state {
+        RunState::Paused(PauseReason::ByYou) => Command::Pause,
+        RunState::Paused(PauseReason::Until { at_ms }) => {
+            let left_ms = at_ms.saturating_sub(scene.model.now_ms);
+            let minutes = left_ms.div_ceil(60_000).max(1) as u32;
+            Command::PauseFor { minutes }
+        }
+        _ => Command::Start,
+    };
     scene.send_with_undo(
         Command::FinishAndStop,
         "Finishing what is under way, then leaving the network.",
-        Command::Start,
+        back,
     );
 }
 
@@ -175,7 +183,7 @@ fn state_color(state: &RunState, palette: &Palette) -> Color32 {
         RunState::Crawling | RunState::Finishing { .. } => palette.accent,
         RunState::Starting | RunState::Waiting(_) | RunState::Paused(_) => palette.amber,
         RunState::Stopped => palette.weak,
-        RunState::NeedsYou(_) => palette.red,
+        RunState::NeedsYou { .. } => palette.red,
     }
 }
 
@@ -228,7 +236,7 @@ pub fn sentence(model: &Model) -> String {
         }
         RunState::Stopped if model.has_run => "Stopped by you".to_owned(),
         RunState::Stopped => "Not started yet".to_owned(),
-        RunState::NeedsYou(text) => text.clone(),
+        RunState::NeedsYou { text, .. } => text.clone(),
     }
 }
 

@@ -64,6 +64,9 @@ pub struct Model {
     pub results: Arc<View<ResultRow>>,
     /// The hosts and what waits for them.
     pub hosts: Arc<View<HostRow>>,
+    /// Hosts that are on disk alone. They are among `hosts` while nothing is searched for; a
+    /// search finds them by their whole name only.
+    pub on_disk_alone: usize,
     /// The picture of the network.
     pub network: Arc<Network>,
     /// The peers.
@@ -86,11 +89,21 @@ pub struct Model {
     pub notices: Vec<Notice>,
     /// What this desktop can do.
     pub abilities: Abilities,
+    /// Whether the desktop is dark; `None` where it does not tell.
+    pub system_is_dark: Option<bool>,
     /// Each time that this grows the window comes to the front: a second start of the
     /// program, a click on the tray icon.
     pub raise_window: u64,
     /// The program ends, and its window with it: somebody asked for that elsewhere.
     pub quits: bool,
+}
+
+impl Model {
+    /// Whether it says anything yet. Before the first one is made, there are the settings at
+    /// most, for the looks of a window that is just being opened.
+    pub fn is_made(&self) -> bool {
+        self.now_ms > 0
+    }
 }
 
 /// What the crawl does, and why.
@@ -112,8 +125,15 @@ pub enum RunState {
     },
     /// It does nothing.
     Stopped,
-    /// It cannot go on without the volunteer. The text says what happened and what to do.
-    NeedsYou(String),
+    /// Something needs the volunteer.
+    NeedsYou {
+        /// What happened and what to do.
+        text: String,
+        /// Whether it goes on nevertheless, and so can be paused and finished.
+        is_running: bool,
+        /// Whether it tries again by itself to start, until it is told to stop.
+        tries_again: bool,
+    },
 }
 
 impl RunState {
@@ -122,8 +142,22 @@ impl RunState {
     pub fn can_start(&self) -> bool {
         match self {
             Self::Paused(reason) => reason.is_by_volunteer(),
-            Self::Finishing { .. } | Self::Stopped | Self::NeedsYou(_) => true,
+            Self::NeedsYou { is_running, .. } => !is_running,
+            Self::Finishing { .. } | Self::Stopped => true,
             Self::Starting | Self::Crawling | Self::Waiting(_) => false,
+        }
+    }
+
+    /// Whether there is something to finish.
+    pub fn can_finish(&self) -> bool {
+        match self {
+            Self::NeedsYou {
+                is_running,
+                tries_again,
+                ..
+            } => *is_running || *tries_again,
+            Self::Finishing { .. } | Self::Stopped => false,
+            Self::Starting | Self::Crawling | Self::Waiting(_) | Self::Paused(_) => true,
         }
     }
 }
@@ -325,6 +359,8 @@ pub struct Abilities {
     pub idle_time: bool,
     /// The program can be started at login.
     pub start_at_login: bool,
+    /// Fetches that this computer can have under way at once; 0 if that is unknown.
+    pub most_fetches: u32,
 }
 
 impl Model {

@@ -27,6 +27,9 @@ pub struct Demo {
 pub struct Network {
     /// How it is organised.
     pub overlay: OverlayKind,
+    /// Whether this peer is in it; not while it is stopped, or stays away to save data.
+    /// `None` before anybody has looked.
+    pub takes_part: Option<bool>,
     /// This peer's part of all hosts, from 0 to 1.
     pub my_share: f64,
     /// This peer's addresses, to be given to others.
@@ -145,6 +148,8 @@ pub struct Archive {
     pub pages: u64,
     /// Its size.
     pub bytes: u64,
+    /// What the crawl takes besides: what waits, what was seen, receipts.
+    pub besides_bytes: u64,
     /// Its size at most; 0 for no limit.
     pub limit_bytes: u64,
     /// What the oldest file would free, if it were dropped; 0 if there is none to drop.

@@ -122,6 +122,8 @@ pub struct HostRow {
     pub dropped: u64,
     /// Whether it is on the block list.
     pub blocked: bool,
+    /// Whether all of it is on disk: delay, pages and errors are not known before it is read.
+    pub is_away: bool,
 }
 
 impl HostRow {

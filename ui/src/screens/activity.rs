@@ -8,12 +8,17 @@ use crate::format;
 use crate::frame::{Scene, shortcuts};
 use crate::model::{Outcome, Refused, ResultRow};
 use crate::parts;
+use crate::scroll;
 use crate::symbols;
 use crate::table::{self, Drawn};
 use crate::theme;
 
-/// Rows of the list of what is being fetched now at most; the rest is counted.
-const FETCHING_SHOWN: usize = 4;
+/// Rows of the list of what is being fetched now, at least and at most; the rest is counted.
+const FETCHING_SHOWN: (usize, usize) = (4, 16);
+/// The height that leaves no room for more than the least of them, and the part of what is
+/// above it that they get.
+const LOW_HEIGHT: f32 = 480.0;
+const FETCHING_PART: f32 = 0.25;
 /// Their ages grow in steps: a finer one would be another text to lay out in every frame.
 const AGE_STEP_MS: u64 = 100;
 
@@ -23,8 +28,9 @@ const TABLE_WIDTH: f32 = 544.0;
 
 /// Draws it.
 pub fn activity_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
+    let height = ui.available_height();
     parts::heading_ui(ui, "Activity");
-    fetching_ui(ui, scene);
+    fetching_ui(ui, scene, height);
     refused_ui(ui, scene.model.refused);
     filter_ui(ui, scene);
     if scene.model.results.total > 0 {
@@ -40,21 +46,23 @@ pub fn activity_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     }
 }
 
-fn fetching_ui(ui: &mut Ui, scene: &Scene<'_>) {
+fn fetching_ui(ui: &mut Ui, scene: &Scene<'_>, height: f32) {
     let fetching = &scene.model.fetching;
+    let more = ((height - LOW_HEIGHT) * FETCHING_PART / LINE_HEIGHT).max(0.0) as usize;
+    let shown = (FETCHING_SHOWN.0 + more).min(FETCHING_SHOWN.1);
     parts::card_ui(ui, |ui| {
         // Always the same height, or everything below would jump.
-        ui.set_height((FETCHING_SHOWN as f32 + 1.0) * LINE_HEIGHT);
+        ui.set_height((shown as f32 + 1.0) * LINE_HEIGHT);
         ui.spacing_mut().item_spacing.y = 0.0;
         ui.spacing_mut().interact_size.y = LINE_HEIGHT;
         ui.horizontal(|ui| {
             ui.strong("Fetching now");
-            let more = fetching.len().saturating_sub(FETCHING_SHOWN) as u64;
+            let more = fetching.len().saturating_sub(shown) as u64;
             if more > 0 {
                 ui.weak(format!("and {} more", format::count(more)));
             }
         });
-        for fetch in fetching.iter().take(FETCHING_SHOWN) {
+        for fetch in fetching.iter().take(shown) {
             ui.horizontal(|ui| {
                 let past = scene.model.now_ms.saturating_sub(fetch.since_ms);
                 let past = past / AGE_STEP_MS * AGE_STEP_MS;
@@ -153,6 +161,7 @@ fn results_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         .id_salt("results")
         .striped(true)
         .auto_shrink(false)
+        .animate_scrolling(false)
         .cell_layout(Layout::left_to_right(Align::Center))
         .column(Column::exact(72.0))
         .column(Column::exact(176.0).clip(true))
@@ -164,7 +173,8 @@ fn results_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
                 header.col(|ui| table::head_ui(ui, name, name == "Size"));
             }
         })
-        .body(|body| {
+        .body(|mut body| {
+            scroll::rows_by_keys(body.ui_mut(), results.total, theme::ROW_HEIGHT);
             body.rows(theme::ROW_HEIGHT, results.total, |mut row| {
                 let number = row.index();
                 drawn.row(number);

@@ -79,6 +79,11 @@ fn size_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         parts::weak_ui(ui, "No size limit is set.");
     }
     parts::weak_ui(ui, &archive.folder);
+    if archive.besides_bytes > 0 {
+        let besides = format::bytes(archive.besides_bytes);
+        let words = format!("Besides, {besides} for notes: what waits, and what was seen.");
+        parts::weak_ui(ui, words);
+    }
 }
 
 fn full_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
@@ -222,10 +227,10 @@ fn table_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
 fn room_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut ArchiveState) {
     let now = scene.draft.get().disk_gb;
     ui.horizontal_wrapped(|ui| {
-        if let Some(changed) =
-            parts::limit_field_ui(ui, "Disk limit", now, "GB", "The size of the archive")
-        {
-            scene.change(Setting::DiskGb(changed));
+        let tip = "The size of the archive";
+        let changed = parts::limit_field_ui(ui, "Disk limit", now, parts::MOST, "GB", tip);
+        if let Some(gb) = changed {
+            scene.change(Setting::DiskGb(gb));
         }
         if !scene.model.archive.full {
             drop_ui(ui, scene);

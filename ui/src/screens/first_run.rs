@@ -21,7 +21,7 @@ pub struct FirstRunState {
     site: String,
     join_file: String,
     peer: String,
-    /// Whether the page was ready to be typed into once.
+    /// Whether the page was ready to be typed into once since it came.
     was_focused: bool,
     /// What was last sent: what is wrong with it is not wrong with another text.
     sent: String,
@@ -98,8 +98,10 @@ fn limits_ui(ui: &mut Ui, scene: &Scene<'_>, state: &mut FirstRunState, memory_m
     let (left, right) = FIRST_LIMITS.split_at(FIRST_LIMITS.len() / 2);
     let changes = parts::columns_ui(ui, 2, COLUMN_WIDTH, |columns| {
         let second = 1 % columns.len();
-        let mut changes = numbers_grid_ui(&mut columns[0], &settings, left);
-        changes.extend(numbers_grid_ui(&mut columns[second], &settings, right));
+        let abilities = scene.model.abilities;
+        let mut changes = numbers_grid_ui(&mut columns[0], &settings, abilities, left);
+        let more = numbers_grid_ui(&mut columns[second], &settings, abilities, right);
+        changes.extend(more);
         changes
     });
     for change in changes {
@@ -110,6 +112,8 @@ fn limits_ui(ui: &mut Ui, scene: &Scene<'_>, state: &mut FirstRunState, memory_m
             .retain(|earlier| std::mem::discriminant(earlier) != kind);
         state.changes.push(change);
     }
+    // 268 MB would be exact, and is about 270.
+    let memory_mb = memory_mb.div_ceil(10) * 10;
     parts::weak_ui(
         ui,
         format!(
@@ -137,7 +141,7 @@ fn begin_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut FirstRunState) {
         if state.with != with {
             continue;
         }
-        ui.indent(words, |ui| match with {
+        let shown = ui.indent(words, |ui| match with {
             With::Site => {
                 let site = &mut state.site;
                 let field = parts::text_field_ui(ui, "Web address", site, "https://example.org/");
@@ -151,12 +155,11 @@ fn begin_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut FirstRunState) {
                     state.incomplete && state.site.trim().is_empty(),
                     "Type a web address.",
                 );
-                if field.lost_focus() && ui.input(|input| input.key_pressed(Key::Enter)) {
-                    start(scene, state, false);
-                }
+                Some(field)
             }
             With::JoinFile => {
-                parts::text_field_ui(ui, "File", &mut state.join_file, "crawl.peercrawl");
+                let file = &mut state.join_file;
+                let field = parts::text_field_ui(ui, "File", file, "crawl.peercrawl");
                 let is_sent = state.join_file.trim() == state.sent;
                 problems_ui(
                     ui,
@@ -165,10 +168,11 @@ fn begin_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut FirstRunState) {
                     "Name a join file.",
                 );
                 browse_ui(ui, scene, Field::JoinFile, "Browse…");
+                Some(field)
             }
             With::Peer => {
                 let hint = "/dns4/example.org/tcp/4001";
-                parts::text_field_ui(ui, "Its address", &mut state.peer, hint);
+                let field = parts::text_field_ui(ui, "Its address", &mut state.peer, hint);
                 let is_sent = state.peer.trim() == state.sent;
                 problems_ui(
                     ui,
@@ -176,9 +180,14 @@ fn begin_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut FirstRunState) {
                     state.incomplete && state.peer.trim().is_empty(),
                     "Type its address.",
                 );
+                Some(field)
             }
-            With::Demo => {}
+            With::Demo => None,
         });
+        let is_left = shown.inner.is_some_and(|field| field.lost_focus());
+        if is_left && ui.input(|input| input.key_pressed(Key::Enter)) {
+            start(scene, state, false);
+        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! Limits and settings.
 
-use eframe::egui::{ComboBox, DragValue, Grid, Ui, vec2};
+use eframe::egui::{ComboBox, DragValue, Grid, Response, Ui, vec2};
 
 use super::schedule::schedule_ui;
-use crate::frame::{Scene, shortcuts};
-use crate::model::{OnClose, OverlayKind, Setting, Settings, ThemeChoice};
+use crate::format;
+use crate::frame::{Dialog, Scene, shortcuts};
+use crate::model::{Abilities, OnClose, OverlayKind, Setting, Settings, ThemeChoice};
 use crate::parts;
 use crate::theme;
 
@@ -56,14 +57,18 @@ pub fn limits_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     });
 }
 
-/// A limit: its name, its unit, how to read it, how to set it, and more words.
+/// A limit: its name, its unit, how to read it, how to set it, what this computer can do at
+/// most (0 if that is unknown), and more words.
 pub struct Limit {
     name: &'static str,
     unit: &'static str,
     get: fn(&Settings) -> u32,
     set: fn(u32) -> Setting,
+    most: fn(Abilities) -> u32,
     tip: &'static str,
 }
+
+const ANY: fn(Abilities) -> u32 = |_| 0;
 
 const LIMITS: [Limit; 7] = [
     Limit {
@@ -71,6 +76,7 @@ const LIMITS: [Limit; 7] = [
         unit: "KiB/s",
         get: |settings| settings.download_kib_per_s,
         set: Setting::DownloadKibPerS,
+        most: ANY,
         tip: "Everything that comes in, other peers' messages included",
     },
     Limit {
@@ -78,6 +84,7 @@ const LIMITS: [Limit; 7] = [
         unit: "KiB/s",
         get: |settings| settings.upload_kib_per_s,
         set: Setting::UploadKibPerS,
+        most: ANY,
         tip: "Everything that goes out, messages to other peers included",
     },
     Limit {
@@ -85,6 +92,7 @@ const LIMITS: [Limit; 7] = [
         unit: "GB",
         get: |settings| settings.monthly_gb,
         set: Setting::MonthlyGb,
+        most: ANY,
         tip: "Both ways together in 30 days",
     },
     Limit {
@@ -92,6 +100,7 @@ const LIMITS: [Limit; 7] = [
         unit: "GB",
         get: |settings| settings.disk_gb,
         set: Setting::DiskGb,
+        most: ANY,
         tip: "The size of the archive",
     },
     Limit {
@@ -99,6 +108,7 @@ const LIMITS: [Limit; 7] = [
         unit: "a minute",
         get: |settings| settings.pages_per_min,
         set: Setting::PagesPerMin,
+        most: ANY,
         tip: "All hosts together",
     },
     Limit {
@@ -106,6 +116,7 @@ const LIMITS: [Limit; 7] = [
         unit: "at once",
         get: |settings| settings.connections,
         set: Setting::Connections,
+        most: |abilities| abilities.most_fetches,
         tip: "Some home routers cope badly with many",
     },
     Limit {
@@ -113,6 +124,7 @@ const LIMITS: [Limit; 7] = [
         unit: "%",
         get: |settings| settings.cpu_percent,
         set: |percent| Setting::CpuPercent(percent.min(100)),
+        most: ANY,
         tip: "Of the whole processor, all of its cores",
     },
 ];
@@ -126,6 +138,7 @@ const SLOW_LIMITS: [Limit; 2] = [
         unit: "KiB/s",
         get: |settings| settings.slow_download_kib_per_s,
         set: Setting::SlowDownloadKibPerS,
+        most: ANY,
         tip: "Download while slow mode is on",
     },
     Limit {
@@ -133,18 +146,25 @@ const SLOW_LIMITS: [Limit; 2] = [
         unit: "KiB/s",
         get: |settings| settings.slow_upload_kib_per_s,
         set: Setting::SlowUploadKibPerS,
+        most: ANY,
         tip: "Upload while slow mode is on",
     },
 ];
 
 fn numbers_ui(ui: &mut Ui, scene: &mut Scene<'_>, limits: &[Limit]) {
-    for setting in numbers_grid_ui(ui, scene.draft.get(), limits) {
+    let abilities = scene.model.abilities;
+    for setting in numbers_grid_ui(ui, scene.draft.get(), abilities, limits) {
         scene.change(setting);
     }
 }
 
 /// Fields for some limits; gives what was changed.
-pub fn numbers_grid_ui(ui: &mut Ui, settings: &Settings, limits: &[Limit]) -> Vec<Setting> {
+pub fn numbers_grid_ui(
+    ui: &mut Ui,
+    settings: &Settings,
+    abilities: Abilities,
+    limits: &[Limit],
+) -> Vec<Setting> {
     let mut changes = Vec::new();
     let gap = if ui.available_width() < 300.0 {
         8.0
@@ -157,8 +177,9 @@ pub fn numbers_grid_ui(ui: &mut Ui, settings: &Settings, limits: &[Limit]) -> Ve
     grid.show(ui, |ui| {
         for limit in limits {
             let value = (limit.get)(settings);
-            let (name, unit, tip) = (limit.name, limit.unit, limit.tip);
-            if let Some(changed) = parts::limit_field_ui(ui, name, value, unit, tip) {
+            let (name, unit) = (limit.name, limit.unit);
+            let (most, tip) = bound(limit, abilities);
+            if let Some(changed) = parts::limit_field_ui(ui, name, value, most, unit, &tip) {
                 changes.push((limit.set)(changed));
             }
             ui.end_row();
@@ -167,11 +188,35 @@ pub fn numbers_grid_ui(ui: &mut Ui, settings: &Settings, limits: &[Limit]) -> Ve
     changes
 }
 
-fn check_ui(ui: &mut Ui, scene: &mut Scene<'_>, name: &str, value: bool, set: fn(bool) -> Setting) {
+/// What can be set at most, and the words that say so.
+fn bound(limit: &Limit, abilities: Abilities) -> (u32, String) {
+    match (limit.most)(abilities) {
+        0 => (parts::MOST, limit.tip.to_owned()),
+        most => {
+            let tip = format!(
+                "{}. {} {} is the most that this computer's memory and settings allow",
+                limit.tip,
+                format::count(most.into()),
+                limit.unit
+            );
+            (most, tip)
+        }
+    }
+}
+
+fn check_ui(
+    ui: &mut Ui,
+    scene: &mut Scene<'_>,
+    name: &str,
+    value: bool,
+    set: fn(bool) -> Setting,
+) -> Response {
     let mut changed = value;
-    if ui.checkbox(&mut changed, name).changed() {
+    let response = ui.checkbox(&mut changed, name);
+    if response.changed() {
         scene.change(set(changed));
     }
+    response
 }
 
 /// The same, where the system may not be able to tell.
@@ -183,12 +228,10 @@ fn sensed_ui(
     value: bool,
     set: fn(bool) -> Setting,
 ) {
-    let shown = ui.add_enabled_ui(able, |ui| check_ui(ui, scene, name, value && able, set));
-    if !able {
-        shown
-            .response
-            .on_hover_text("This computer does not tell, so it has no effect here.");
-    }
+    ui.add_enabled_ui(able, |ui| {
+        check_ui(ui, scene, name, value && able, set)
+            .on_disabled_hover_text("This computer does not offer it, so it has no effect here.");
+    });
 }
 
 fn pauses_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
@@ -226,6 +269,20 @@ fn pauses_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         settings.only_when_unused,
         Setting::OnlyWhenUnused,
     );
+    let senses = [
+        (abilities.battery, "runs on battery"),
+        (abilities.metered, "is on a metered connection"),
+        (abilities.idle_time, "is in use"),
+    ];
+    let untold = senses.into_iter().filter(|(able, _)| !able);
+    let untold: Vec<&str> = untold.map(|(_, what)| what).collect();
+    let untold = match untold.as_slice() {
+        [] => return,
+        [one] => (*one).to_owned(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    };
+    let text = format!("This computer does not tell whether it {untold}.");
+    parts::weak_ui(ui, text);
 }
 
 fn network_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
@@ -245,15 +302,13 @@ fn network_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         (OverlayKind::Supernode, "Supernodes: any number of peers"),
         (OverlayKind::Flat, "Flat: up to about 100 peers"),
     ];
-    let name = "Kind of network";
-    choice_ui(
-        ui,
-        scene,
-        name,
-        settings.overlay,
-        &choices,
-        Setting::Overlay,
-    );
+    if let Some(kind) = choice_ui(ui, "Kind of network", settings.overlay, &choices) {
+        // Where nothing runs, nobody is left.
+        match scene.model.state.can_finish() {
+            true => *scene.dialog = Some(Dialog::ChangeOverlay(kind)),
+            false => scene.change(Setting::Overlay(kind)),
+        }
+    }
 }
 
 fn window_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
@@ -278,17 +333,13 @@ fn window_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         (OnClose::Quit, "Stop and quit"),
     ];
     Grid::new("window").num_columns(2).show(ui, |ui| {
-        choice_ui(ui, scene, "Theme", settings.theme, &themes, Setting::Theme);
+        if let Some(theme) = choice_ui(ui, "Theme", settings.theme, &themes) {
+            scene.change(Setting::Theme(theme));
+        }
         ui.end_row();
-        let name = "Closing the window";
-        choice_ui(
-            ui,
-            scene,
-            name,
-            settings.on_close,
-            &closings,
-            Setting::OnClose,
-        );
+        if let Some(closing) = choice_ui(ui, "Closing the window", settings.on_close, &closings) {
+            scene.change(Setting::OnClose(closing));
+        }
         ui.end_row();
         text_size_ui(ui, scene, settings.text_percent);
         ui.end_row();
@@ -320,15 +371,13 @@ fn end_row_if_narrow(ui: &mut Ui) {
     }
 }
 
-/// A name and the choices; the caller puts the two side by side.
+/// A name and the choices; the caller puts the two side by side. Gives another choice.
 fn choice_ui<T: Copy + PartialEq>(
     ui: &mut Ui,
-    scene: &mut Scene<'_>,
     name: &str,
     now: T,
     choices: &[(T, &str)],
-    set: fn(T) -> Setting,
-) {
+) -> Option<T> {
     let label = ui.label(name);
     end_row_if_narrow(ui);
     let shown = choices.iter().find(|(value, _)| *value == now);
@@ -336,14 +385,14 @@ fn choice_ui<T: Copy + PartialEq>(
         .selected_text(shown.map_or("", |(_, words)| words))
         .truncate()
         .width(CHOICE_WIDTH);
+    let mut chosen = now;
     let response = combo.show_ui(ui, |ui| {
         for (value, words) in choices {
-            if ui.selectable_label(*value == now, *words).clicked() && *value != now {
-                scene.change(set(*value));
-            }
+            ui.selectable_value(&mut chosen, *value, *words);
         }
     });
     response.response.labelled_by(label.id);
+    (chosen != now).then_some(chosen)
 }
 
 const CHOICE_WIDTH: f32 = 176.0;

@@ -6,11 +6,14 @@ use egui_extras::{Column, TableBuilder};
 use crate::frame::{Scene, shortcuts};
 use crate::model::{LogLevel, LogRow};
 use crate::parts;
+use crate::scroll;
 use crate::symbols;
 use crate::theme;
 
 /// All controls side by side.
 const LINE_WIDTH: f32 = 680.0;
+/// Nothing can be clicked in a row.
+const ROW_HEIGHT: f32 = theme::ROW_HEIGHT - 4.0;
 
 /// Draws it.
 pub fn log_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
@@ -51,8 +54,8 @@ pub fn log_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         });
     });
     if scene.model.log.rows.is_empty() {
-        let any = scene.view.log_search.is_empty();
-        let (what, to_do) = match any {
+        let is_all = scene.view.log_search.is_empty() && scene.view.log_level <= LogLevel::Info;
+        let (what, to_do) = match is_all {
             true => (
                 "Nothing to tell yet",
                 "What happens is written here, newest at the bottom.",
@@ -74,12 +77,14 @@ fn rows_ui(ui: &mut Ui, scene: &Scene<'_>) {
         .striped(true)
         .auto_shrink(false)
         .stick_to_bottom(true)
+        .animate_scrolling(false)
         .cell_layout(Layout::left_to_right(Align::Center))
         .column(Column::exact(72.0))
         .column(Column::exact(88.0))
         .column(Column::remainder().clip(true))
-        .body(|body| {
-            body.rows(theme::ROW_HEIGHT - 4.0, log.rows.len(), |mut row| {
+        .body(|mut body| {
+            scroll::rows_by_keys(body.ui_mut(), log.rows.len(), ROW_HEIGHT);
+            body.rows(ROW_HEIGHT, log.rows.len(), |mut row| {
                 let Some(event) = log.rows.get(row.index()) else {
                     return;
                 };

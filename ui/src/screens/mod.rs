@@ -21,6 +21,8 @@ use eframe::egui::{Frame, Panel, ScrollArea, Ui};
 
 use crate::command::Screen;
 use crate::frame::Scene;
+use crate::model::Model;
+use crate::scroll;
 use crate::theme;
 
 /// What the screens remember.
@@ -31,6 +33,16 @@ pub struct Screens {
     network: network::NetworkState,
     crawl: crawl::CrawlState,
     archive: archive::ArchiveState,
+}
+
+impl Screens {
+    /// Forgets the answers of the first page once it is gone: when it comes again, it shows
+    /// what is set by then.
+    pub fn follow(&mut self, model: &Model) {
+        if model.first_run.is_none() {
+            self.first_run = first_run::FirstRunState::default();
+        }
+    }
 }
 
 /// Draws the screen that is chosen.
@@ -92,5 +104,10 @@ fn scroll_ui(ui: &mut Ui, name: &str, add: impl FnOnce(&mut Ui)) {
     ScrollArea::vertical()
         .id_salt(name)
         .auto_shrink(false)
-        .show(ui, add);
+        .animated(false)
+        .show(ui, |ui| {
+            add(ui);
+            let content = ui.min_rect();
+            scroll::by_keys(ui, content.top(), content.height());
+        });
 }

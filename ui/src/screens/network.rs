@@ -9,6 +9,7 @@ use crate::format;
 use crate::frame::{Scene, shortcuts};
 use crate::model::{Field, OverlayKind, PeerRow, Role, RunState, Traffic};
 use crate::parts;
+use crate::scroll;
 use crate::symbols;
 use crate::table::{self, Drawn, sort_head_ui};
 use crate::theme;
@@ -53,6 +54,10 @@ const COLUMNS: [(&str, PeerColumn); 7] = [
 pub fn network_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut NetworkState) {
     let ring_size = (ui.available_height() - OTHER_HEIGHT).clamp(SMALL_RING, LARGE_RING);
     parts::heading_ui(ui, "Network");
+    if scene.model.network.takes_part.is_none() {
+        // It is looked at from now on, and known in a moment.
+        return;
+    }
     parts::card_ui(ui, |ui| {
         if ui.available_width() < theme::NARROW {
             ring_ui(ui, &scene.model.network, ring_size);
@@ -73,7 +78,7 @@ pub fn network_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut NetworkState) 
         }
         // This computer has a line too, and is no peer of its own.
         let peers = scene.model.peers.total.saturating_sub(1) as u64;
-        if peers > 0 {
+        if peers > 0 && !is_away(scene) {
             ui.weak(format!(
                 "{} and this computer",
                 format::counted(peers, "peer", "peers")
@@ -81,11 +86,15 @@ pub fn network_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut NetworkState) 
         }
     });
     let others = scene.model.peers.rows.iter().any(|peer| !peer.me);
-    if others || scene.model.peers.total > 1 {
+    if is_away(scene) {
+        let to_do = match scene.model.state.can_start() {
+            true => "Press Start to go on.",
+            false => "It comes back by itself once the crawl goes on.",
+        };
+        let what = "The peers are listed while this computer takes part";
+        parts::empty_ui(ui, what, to_do);
+    } else if others || scene.model.peers.total > 1 {
         table::wide_ui(ui, TABLE_WIDTH, |ui| table_ui(ui, scene));
-    } else if is_away(scene) {
-        let to_do = "This computer takes part while it runs. Press Start to go on.";
-        parts::empty_ui(ui, "The peers are listed while it runs", to_do);
     } else if scene.view.peers.search.is_empty() {
         let looking = match scene.model.network.looks_on_local_network {
             true => "Add one, open a join file, or wait: looking on your local network.",
@@ -103,7 +112,8 @@ pub fn network_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut NetworkState) 
 
 /// Whether this computer takes no part at present.
 fn is_away(scene: &Scene<'_>) -> bool {
-    matches!(scene.model.state, RunState::Stopped | RunState::Starting)
+    let is_stopped = matches!(scene.model.state, RunState::Stopped | RunState::Starting);
+    is_stopped || scene.model.network.takes_part == Some(false)
 }
 
 fn beside_ring_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut NetworkState) {
@@ -224,9 +234,9 @@ fn traffic_ui(ui: &mut Ui, scene: &Scene<'_>) {
                 let text = format!(
                     "{} {}  {} {}",
                     symbols::DOWNLOAD,
-                    format::bytes(moved.download_bytes),
+                    format::short_bytes(moved.download_bytes),
                     symbols::UPLOAD,
-                    format::bytes(moved.upload_bytes)
+                    format::short_bytes(moved.upload_bytes)
                 );
                 let exact = format!(
                     "{} bytes received, {} bytes sent",
@@ -248,6 +258,7 @@ fn table_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         .id_salt("peers")
         .striped(true)
         .auto_shrink(false)
+        .animate_scrolling(false)
         .min_scrolled_height(LEAST_ROWS * theme::ROW_HEIGHT)
         .cell_layout(Layout::left_to_right(Align::Center))
         .column(Column::remainder().clip(true).at_least(140.0))
@@ -268,7 +279,8 @@ fn table_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
                 });
             }
         })
-        .body(|body| {
+        .body(|mut body| {
+            scroll::rows_by_keys(body.ui_mut(), peers.total, theme::ROW_HEIGHT);
             body.rows(theme::ROW_HEIGHT, peers.total, |mut row| {
                 let number = row.index();
                 drawn.row(number);

@@ -1,6 +1,6 @@
 //! Overview: how it goes, at a glance.
 
-use eframe::egui::{Align, Button, Label, Layout, RichText, Ui, vec2};
+use eframe::egui::{Align, Button, Color32, Label, Layout, RichText, TextStyle, Ui, vec2};
 
 use crate::format;
 use crate::frame::Scene;
@@ -35,15 +35,11 @@ pub fn overview_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut OverviewState
     let screen_height = ui.clip_rect().height();
     parts::line_ui(ui, theme::NARROW, |ui, is_narrow| {
         parts::heading_ui(ui, "Overview");
-        if is_narrow {
-            return spans_ui(ui, state, Span::ALL);
+        // At the right, and yet from left to right: that is how the Tab key goes.
+        if !is_narrow {
+            ui.add_space((ui.available_width() - spans_width(ui)).max(0.0));
         }
-        ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
-            // From right to left, so that the shortest is on the left.
-            let mut spans = Span::ALL;
-            spans.reverse();
-            spans_ui(ui, state, spans);
-        });
+        spans_ui(ui, state);
     });
     needs_you_ui(ui, scene);
     let span = state.span;
@@ -61,6 +57,7 @@ pub fn overview_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut OverviewState
             name: "Download",
             value: |sample| sample.download_bytes_per_s,
             write: format::byte_rate,
+            exact: byte_rate_exact,
             unit: format::KIB,
             is_whole: false,
             limit: limit_bytes(settings.download_now_kib_per_s()),
@@ -72,6 +69,7 @@ pub fn overview_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut OverviewState
             name: "Upload",
             value: |sample| sample.upload_bytes_per_s,
             write: format::byte_rate,
+            exact: byte_rate_exact,
             unit: format::KIB,
             is_whole: false,
             limit: limit_bytes(settings.upload_now_kib_per_s()),
@@ -87,6 +85,7 @@ pub fn overview_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut OverviewState
             name: "Pages",
             value: |sample| sample.pages_per_s,
             write: format::page_rate,
+            exact: |number| format!("{number:.2} pages/s"),
             unit: 1.0,
             is_whole: false,
             limit: (pages_limit > 0.0).then_some(pages_limit),
@@ -101,6 +100,7 @@ pub fn overview_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut OverviewState
                 1 => "1 URL".to_owned(),
                 _ => format!("{} URLs", short_count(number)),
             },
+            exact: |number| format::counted(number.round() as u64, "URL", "URLs"),
             unit: 1.0,
             is_whole: true,
             limit: None,
@@ -112,6 +112,7 @@ pub fn overview_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut OverviewState
             name: "Peers",
             value: |sample| sample.peers,
             write: |number| format::counted(number.round() as u64, "peer", "peers"),
+            exact: |number| format::counted(number.round() as u64, "peer", "peers"),
             unit: 1.0,
             is_whole: true,
             limit: None,
@@ -124,9 +125,25 @@ pub fn overview_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut OverviewState
     totals_ui(ui, scene);
 }
 
-fn spans_ui(ui: &mut Ui, state: &mut OverviewState, spans: [Span; 5]) {
-    ui.spacing_mut().item_spacing.x = 4.0;
-    for span in spans {
+/// Between two spans.
+const SPAN_GAP: f32 = 4.0;
+
+fn spans_width(ui: &Ui) -> f32 {
+    let font = TextStyle::Button.resolve(ui.style());
+    let around = 2.0 * ui.spacing().button_padding.x + SPAN_GAP;
+    let width = |span: Span| {
+        let text = span.name().to_owned();
+        let text = ui
+            .painter()
+            .layout_no_wrap(text, font.clone(), Color32::BLACK);
+        (text.size().x + around).ceil()
+    };
+    Span::ALL.into_iter().map(width).sum()
+}
+
+fn spans_ui(ui: &mut Ui, state: &mut OverviewState) {
+    ui.spacing_mut().item_spacing.x = SPAN_GAP;
+    for span in Span::ALL {
         let chosen = state.span == span;
         if ui.add(Button::selectable(chosen, span.name())).clicked() {
             state.span = span;
@@ -136,7 +153,7 @@ fn spans_ui(ui: &mut Ui, state: &mut OverviewState, spans: [Span; 5]) {
 
 /// What needs the volunteer, in full: the status bar may have no room for it.
 fn needs_you_ui(ui: &mut Ui, scene: &Scene<'_>) {
-    if let RunState::NeedsYou(text) = &scene.model.state {
+    if let RunState::NeedsYou { text, .. } = &scene.model.state {
         let color = theme::palette(ui).red;
         parts::card_ui(ui, |ui| {
             let text = format!("{} {text}", symbols::PROBLEM);
@@ -147,6 +164,11 @@ fn needs_you_ui(ui: &mut Ui, scene: &Scene<'_>) {
 
 fn limit_bytes(kib_per_s: u32) -> Option<f64> {
     (kib_per_s > 0).then(|| f64::from(kib_per_s) * format::KIB)
+}
+
+fn byte_rate_exact(bytes_per_s: f64) -> String {
+    let bytes = bytes_per_s.max(0.0).round() as u64;
+    format!("{} bytes/s", format::count(bytes))
 }
 
 /// `950`, `12k`, `1.2M`: the axis of a small graph has no room for more.
@@ -168,7 +190,7 @@ fn row_ui(ui: &mut Ui, scene: &Scene<'_>, span: Span, graphs: &[Graph<'_>]) {
                     ui.strong(graph.name);
                     ui.with_layout(Layout::right_to_left(Align::Center), |ui| {
                         ui.label((graph.write)(graph.now))
-                            .on_hover_text(format!("{:.1}", graph.now));
+                            .on_hover_text((graph.exact)(graph.now));
                     });
                 });
                 graph_ui(ui, graph, &scene.model.graphs, span, scene.clock());

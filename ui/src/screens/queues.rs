@@ -8,6 +8,7 @@ use crate::format;
 use crate::frame::{Scene, shortcuts};
 use crate::model::{HostRow, Memory, RunState};
 use crate::parts;
+use crate::scroll;
 use crate::table::{self, Drawn, sort_head_ui};
 use crate::theme;
 
@@ -25,6 +26,9 @@ const COLUMNS: [(&str, HostColumn); 9] = [
 
 /// All columns side by side.
 const TABLE_WIDTH: f32 = 724.0;
+/// The delay and why; a wide window has more room for it.
+const DELAY_WIDTH: f32 = 104.0;
+const MOST_DELAY_WIDTH: f32 = 232.0;
 /// All that is above them.
 const LINE_WIDTH: f32 = 560.0;
 
@@ -37,14 +41,19 @@ pub fn queues_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         if shortcuts::wants_search(ui.ctx()) {
             field.request_focus();
         }
-        let hosts = scene.model.hosts.total as u64;
-        ui.weak(format::counted(hosts, "host", "hosts"));
+        ui.weak(hosts_words(scene));
         let layout = match is_narrow {
             true => *ui.layout(),
             false => Layout::right_to_left(Align::Center),
         };
         ui.with_layout(layout, |ui| memory_ui(ui, scene.model.memory));
     });
+    let on_disk = scene.model.on_disk_alone as u64;
+    if on_disk > 0 && !scene.view.hosts.search.is_empty() {
+        let hosts = format::counted(on_disk, "host", "hosts");
+        let text = format!("{hosts} on disk cannot be searched: type the whole name of one.");
+        parts::weak_ui(ui, text);
+    }
     if scene.model.hosts.total > 0 {
         table::wide_ui(ui, TABLE_WIDTH, |ui| table_ui(ui, scene));
     } else if matches!(scene.model.state, RunState::Stopped | RunState::Starting) {
@@ -69,6 +78,17 @@ pub fn queues_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     }
 }
 
+/// How many hosts there are, and how many of them are on disk alone.
+fn hosts_words(scene: &Scene<'_>) -> String {
+    let hosts = format::counted(scene.model.hosts.total as u64, "host", "hosts");
+    match scene.model.on_disk_alone as u64 {
+        on_disk if on_disk > 0 && scene.view.hosts.search.is_empty() => {
+            format!("{hosts}, {} of them on disk", format::count(on_disk))
+        }
+        _ => hosts,
+    }
+}
+
 fn memory_ui(ui: &mut Ui, memory: Memory) {
     let budget = format::bytes(memory.budget_bytes);
     let text = match memory.used_bytes {
@@ -87,18 +107,21 @@ fn table_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     let request = &mut scene.view.hosts;
     let mut drawn = Drawn::default();
     let mut toggle = None;
+    let more = (ui.available_width() - TABLE_WIDTH).max(0.0) / 2.0;
+    let delay_width = (DELAY_WIDTH + more).min(MOST_DELAY_WIDTH);
     // Ten columns fit a small window only if they stand close together.
     ui.spacing_mut().item_spacing = vec2(4.0, 0.0);
     TableBuilder::new(ui)
         .id_salt("hosts")
         .striped(true)
         .auto_shrink(false)
+        .animate_scrolling(false)
         .cell_layout(Layout::left_to_right(Align::Center))
         .column(Column::remainder().clip(true).at_least(120.0))
         .columns(Column::exact(60.0), 2)
         .column(Column::exact(52.0))
         .column(Column::exact(60.0))
-        .column(Column::exact(104.0).clip(true))
+        .column(Column::exact(delay_width).clip(true))
         .column(Column::exact(60.0))
         .column(Column::exact(52.0))
         .columns(Column::exact(60.0), 2)
@@ -116,7 +139,8 @@ fn table_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
             }
             header.col(|_| {});
         })
-        .body(|body| {
+        .body(|mut body| {
+            scroll::rows_by_keys(body.ui_mut(), hosts.total, theme::ROW_HEIGHT);
             body.rows(theme::ROW_HEIGHT, hosts.total, |mut row| {
                 let number = row.index();
                 drawn.row(number);
@@ -165,14 +189,27 @@ fn table_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
 /// The cells after the name, with what is under the pointer.
 fn figures(host: &HostRow, now_ms: u64) -> [(String, Option<String>); 8] {
     let count = |number| (format::count(number), None);
+    let unread = || {
+        let tip = "known once it is read from disk";
+        ("–".to_owned(), Some(tip.to_owned()))
+    };
+    let read = |number| match host.is_away {
+        true => unread(),
+        false => count(number),
+    };
     let next = match host.next_ms {
         _ if host.blocked => ("blocked".to_owned(), None),
+        None if host.is_away => unread(),
         None => ("fetching".to_owned(), None),
         Some(_) if host.waiting() == 0 => ("–".to_owned(), Some("nothing waits".to_owned())),
         Some(at_ms) => (format::until(at_ms, now_ms), None),
     };
     let delay = format::lasting(host.delay_ms);
     let delay = match host.delay_why.is_empty() {
+        _ if host.is_away => {
+            let tip = "all of it waits on disk until its turn comes";
+            ("on disk".to_owned(), Some(tip.to_owned()))
+        }
         true => (delay, Some("the usual pause between two pages".to_owned())),
         false => {
             let text = format!("{delay}, {}", host.delay_why);
@@ -185,8 +222,8 @@ fn figures(host: &HostRow, now_ms: u64) -> [(String, Option<String>); 8] {
         count(host.on_disk),
         next,
         delay,
-        count(host.fetched),
-        count(host.errors),
-        count(host.dropped),
+        read(host.fetched),
+        read(host.errors),
+        read(host.dropped),
     ]
 }

@@ -18,7 +18,15 @@ fn each_result_has_a_symbol_and_a_word() {
         assert!(window.0.query_all_by_label(text).next().is_some(), "{text}");
     }
     assert!(window.has("Harbour timetable, winter"));
+}
+
+#[test]
+fn a_higher_window_lists_more_of_what_is_being_fetched() {
+    let mut window = Window::open_sized(made_up::model(), 900.0, 600.0);
+    window.go(Screen::Activity);
     assert!(window.has("and 2 more"));
+    let window = Window::at(Screen::Activity);
+    assert!(window.has("Fetching now") && !window.has("and 2 more"));
 }
 
 #[test]
@@ -61,7 +69,7 @@ fn blocking_a_site_takes_effect_at_once_and_can_be_undone() {
     window.press("Block site-3.example.org");
     assert_eq!(window.sent(), [Command::BlockSite(host.clone())]);
     assert!(window.has("site-3.example.org is blocked"));
-    window.press("Undo");
+    window.undo();
     assert_eq!(window.sent(), [Command::UnblockSite(host)]);
     assert!(!window.has("is blocked"));
 }

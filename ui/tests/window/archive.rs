@@ -11,6 +11,7 @@ fn size_and_files_are_shown() {
         "402,117 pages, 6.4 GB",
         "6.4 GB of 10 GB, 64 % full",
         "/home/ada/.local/share/peercrawl/archive",
+        "Besides, 210 MB for notes",
         "peercrawl-20261116-00012.warc.gz",
     ] {
         assert!(window.has(text), "{text}");
@@ -25,6 +26,9 @@ fn a_page_is_looked_up() {
     let url = "https://example.org/a".to_owned();
     window.fill("Web address", &url);
     window.press("Look up");
+    assert_eq!(window.sent(), [Command::LookUp(url.clone())]);
+    window.fill("Web address", &url);
+    window.key(Key::Enter);
     assert_eq!(window.sent(), [Command::LookUp(url.clone())]);
     let found = |found| {
         Some(LookUp {
@@ -72,6 +76,10 @@ fn deleting_is_asked_for_because_it_cannot_be_undone() {
     window.press("Drop the oldest…");
     assert!(window.has("That frees 1.0 GB."));
     window.press("Keep them");
+    assert_eq!(window.sent(), []);
+    window.press("Drop the oldest…");
+    window.key(Key::Escape);
+    assert!(!window.has("Delete for good"));
     assert_eq!(window.sent(), []);
     window.press("Drop the oldest…");
     window.press("Delete for good");

@@ -72,7 +72,7 @@ fn seeds_can_be_removed_and_brought_back() {
             .is_none()
     );
     assert!(window.has("What was found from there is still fetched"));
-    window.press("Undo");
+    window.undo();
     assert_eq!(window.sent(), [Command::AddSeeds(seed)]);
 }
 

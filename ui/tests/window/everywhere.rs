@@ -2,24 +2,34 @@
 
 use super::*;
 
-fn every_window(width: f32, height: f32) -> Vec<(String, Window)> {
-    let mut windows = Vec::new();
+/// Every window that there is: its name, what it draws, and at which screen.
+fn every_model() -> Vec<(String, Model, Option<Screen>)> {
+    let mut models = Vec::new();
     for screen in Screen::ALL {
         for (name, model) in [("running", made_up::model()), ("empty", made_up::empty())] {
-            let mut window = Window::open_sized(model, width, height);
-            window.go(screen);
-            windows.push((format!("{name} {}", screen.name()), window));
+            models.push((format!("{name} {}", screen.name()), model, Some(screen)));
         }
     }
-    let first = Window::open_sized(made_up::first_run(), width, height);
-    windows.push(("first run".to_owned(), first));
+    models.push(("first run".to_owned(), made_up::first_run(), None));
     let mut joining = made_up::model();
     Arc::make_mut(&mut joining.crawl).offer = Some(made_up::offer());
-    windows.push((
-        "join".to_owned(),
-        Window::open_sized(joining, width, height),
-    ));
-    windows
+    models.push(("join".to_owned(), joining, None));
+    models
+}
+
+fn open_at(model: Model, screen: Option<Screen>, width: f32, height: f32) -> Window {
+    let mut window = Window::open_sized(model, width, height);
+    if let Some(screen) = screen {
+        window.go(screen);
+    }
+    window
+}
+
+fn every_window(width: f32, height: f32) -> Vec<(String, Window)> {
+    let models = every_model().into_iter();
+    models
+        .map(|(name, model, screen)| (name, open_at(model, screen, width, height)))
+        .collect()
 }
 
 #[test]
@@ -130,6 +140,93 @@ fn what_is_stopped_is_not_said_to_be_empty() {
     window.go(Screen::Network);
     assert!(window.has("This computer is not in the network at the moment."));
     assert!(!window.has("No peers yet") && !window.has("takes care of"));
+}
+
+/// What a click on a control sends: the command's name, or nothing. A name that ends with a
+/// space is the beginning of a label.
+const SENDS: &[(&str, &[&str])] = &[
+    ("Pause", &["Pause"]),
+    ("PauseFor", &["Pause 1 h"]),
+    ("FinishAndStop", &["Finish and stop"]),
+    ("BlockSite", &["Block "]),
+    ("UnblockSite", &["Unblock "]),
+    ("RemoveSeeds", &["Remove "]),
+    ("MakeJoinFile", &["Make join file"]),
+    ("Browse", &["Choose where…", "Browse…", "Choose a folder…"]),
+    ("OpenArchiveFolder", &["Open folder"]),
+    ("NotNow", &["Not now"]),
+    ("AcceptJoin", &["Join this crawl"]),
+    ("DeclineJoin", &["Do not join"]),
+    ("Change", CHANGES),
+    ("", SILENT),
+];
+const CHANGES: &[&str] = &[
+    "Slow mode",
+    "Only the hosts above",
+    "The hosts above and others of the same name (www., blog., …)",
+    "Use the slow limits now",
+    "On battery",
+    "On a metered connection",
+    "When other programs keep the processor busy",
+    "May become a supernode",
+    "Start at login",
+    "Crawl only at these hours",
+];
+/// Ways to other screens, fields, filters, what asks first, and what has nothing to do yet.
+#[rustfmt::skip]
+const SILENT: &[&str] = &[
+    "Overview", "Activity", "Queues", "Network", "Crawl", "Archive", "Limits", "Log",
+    "1 min", "5 min", "30 min", "6 h", "24 h",
+    "Search in results", "Show all results", "Show only: ", "Search hosts", "Sort by ",
+    "Search peers", "Copy my address", "Peer's address", "Add peer",
+    "Web addresses to add", "Add web site", "Anywhere that links lead",
+    "Links to follow from there at most", "Write a join file to", "Open a join file",
+    "Open join file", "Web address", "Look up", "Disk limit", "Drop the oldest…",
+    "Move the files to", "Move files", "Download", "Upload", "Monthly data", "Disk", "Pages",
+    "Connections", "Processor", "Slow download", "Slow upload",
+    "While somebody uses the computer", "Kind of network", "Theme", "Closing the window",
+    "Text size", "Search in log", "Everything", "Events", "Warnings", "Errors", "Copy",
+    "A web site", "A join file from a friend", "A friend's computer",
+    "The demo: a made-up web on this computer, nothing leaves it", "Start crawling",
+];
+
+/// What a click on the control of this label sends, and the name that it was found by.
+fn sends(label: &str) -> Option<(&'static str, &'static str)> {
+    let is_of = |known: &str| match known.ends_with(' ') {
+        true => label.starts_with(known),
+        false => label == known,
+    };
+    SENDS.iter().find_map(|&(sends, names)| {
+        let known = names.iter().find(|known| is_of(known))?;
+        Some((sends, *known))
+    })
+}
+
+/// A new control fails here until it is known what it sends.
+#[test]
+fn every_control_is_known_and_sends_what_it_should() {
+    let mut clicked = std::collections::BTreeSet::new();
+    for (name, model, screen) in every_model() {
+        let open = || open_at(model.clone(), screen, 1_280.0, 1_800.0);
+        for (role, label, _) in controls(&open()) {
+            let found = sends(&label);
+            assert!(found.is_some(), "{name}: {role:?} {label:?} is not known");
+            let (expected, known) = found.unwrap_or_default();
+            if !clicked.insert(known) {
+                continue;
+            }
+            let mut window = open();
+            let control = By::new().label(&label);
+            let control = control.predicate(move |node| node.role() == role);
+            let control = window.0.query_all(control).next();
+            control.expect("a control").click();
+            window.0.run();
+            let sent = window.sent().first().map(|first| format!("{first:?}"));
+            let sent = sent.unwrap_or_default();
+            let command = sent.split(['(', ' ']).next().unwrap_or_default();
+            assert_eq!(command, expected, "{name}: {label:?}");
+        }
+    }
 }
 
 #[test]

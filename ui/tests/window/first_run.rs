@@ -80,9 +80,19 @@ fn a_join_file_or_a_peer_will_do() {
     window.press("Start crawling");
     assert!(window.has("Type its address."));
     window.fill("Its address", "/ip4/203.0.113.5/tcp/4001");
-    window.press("Start crawling");
+    window.key(Key::Enter);
     let peer = Begin::Peer("/ip4/203.0.113.5/tcp/4001".to_owned());
     assert_eq!(window.sent(), began(vec![], peer));
+}
+
+#[test]
+fn a_join_file_is_looked_for_in_the_desktops_own_dialog() {
+    let mut model = made_up::first_run();
+    model.abilities.file_dialog = true;
+    let mut window = Window::open(model);
+    window.click(Role::RadioButton, "A join file from a friend");
+    window.press("Browse…");
+    assert_eq!(window.sent(), [Command::Browse(Field::JoinFile)]);
 }
 
 #[test]
@@ -105,6 +115,31 @@ fn not_now_leads_to_a_stopped_crawl() {
     assert!(window.has("Not started yet"));
     window.press("Start");
     assert_eq!(window.sent(), [Command::Start]);
+    // It is asked again, and the page can be typed into at once again.
+    window.change(|model| *model = made_up::first_run());
+    window.0.event(Event::Text("https://a.example/".to_owned()));
+    window.key(Key::Enter);
+    let site = Begin::Site("https://a.example/".to_owned());
+    assert_eq!(window.sent(), began(vec![], site));
+}
+
+/// The page used to write the limits of its first time over newer ones.
+#[test]
+fn when_it_comes_again_it_knows_what_was_set_meanwhile() {
+    let mut window = Window::open(made_up::first_run());
+    window.set_number("Download", "100");
+    window.press("Not now");
+    window.go(Screen::Limits);
+    window.set_number("Download", "500");
+    let set = Command::Change(Setting::DownloadKibPerS(500));
+    assert_eq!(window.sent(), [Command::NotNow, set]);
+    window.change(|model| model.first_run = made_up::first_run().first_run);
+    let field = window.0.get_by_role_and_label(Role::SpinButton, "Download");
+    assert_eq!(field.value().as_deref(), Some("500 KiB/s"));
+    window.fill("Web address", "https://a.example/");
+    window.press("Start crawling");
+    let site = Begin::Site("https://a.example/".to_owned());
+    assert_eq!(window.sent(), began(vec![], site));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::*;
 use peercrawl_ui::egui::{ViewportCommand, ViewportEvent};
-use peercrawl_ui::model::{Demo, Notice, OnClose, PauseReason, RunState};
+use peercrawl_ui::model::{Demo, Notice, OnClose, PauseReason, RunState, Settings, ThemeChoice};
 use std::time::Duration;
 
 #[test]
@@ -16,6 +16,29 @@ fn the_status_is_on_every_screen() {
         for button in ["Pause", "Pause 1 h", "Finish and stop"] {
             window.0.get_by_role_and_label(Role::Button, button);
         }
+    }
+}
+
+/// It used to show an Overview at midnight, in other colours, before the first page came.
+#[test]
+fn a_window_that_was_just_opened_is_empty_in_its_own_colours() {
+    for theme in [ThemeChoice::Light, ThemeChoice::Dark] {
+        let settings = Settings {
+            theme,
+            ..Settings::default()
+        };
+        let mut window = Window::open(Model {
+            settings: Arc::new(settings),
+            ..Model::default()
+        });
+        assert_eq!(controls(&window), []);
+        assert!(!window.has("Overview"));
+        let is_dark = window.0.ctx.global_style().visuals.dark_mode;
+        assert_eq!(is_dark, theme == ThemeChoice::Dark);
+        window.shortcut(Key::P);
+        assert_eq!(window.sent(), [], "nothing is asked for yet");
+        window.change(|model| *model = made_up::model());
+        assert!(window.has("Crawling · 12 peers · 34 pages/s"));
     }
 }
 
@@ -35,8 +58,56 @@ fn the_main_buttons_send_what_they_say() {
     window.press("Finish and stop");
     assert_eq!(window.sent(), [Command::FinishAndStop]);
     assert!(window.has("Finishing: 6 pages under way"));
-    window.press("Undo");
+    window.undo();
     assert_eq!(window.sent(), [Command::Start]);
+}
+
+/// It used to start what had been paused.
+#[test]
+fn finish_is_undone_to_what_it_was() {
+    let at_ms = made_up::NOW_MS + 90_000;
+    for (reason, back) in [
+        (PauseReason::ByYou, Command::Pause),
+        (
+            PauseReason::Until { at_ms },
+            Command::PauseFor { minutes: 2 },
+        ),
+        (PauseReason::OnBattery, Command::Start),
+    ] {
+        let mut window = Window::open(made_up::model());
+        window.change(|model| model.state = RunState::Paused(reason));
+        window.press("Finish and stop");
+        window.undo();
+        assert_eq!(window.sent(), [Command::FinishAndStop, back]);
+    }
+}
+
+#[test]
+fn what_needs_the_volunteer_but_runs_can_be_paused() {
+    let needs_you = |is_running, tries_again| RunState::NeedsYou {
+        text: "Look at this.".to_owned(),
+        is_running,
+        tries_again,
+    };
+    let mut window = Window::open(made_up::model());
+    window.change(|model| model.state = needs_you(true, false));
+    window.press("Pause 1 h");
+    assert_eq!(window.sent(), [Command::PauseFor { minutes: 60 }]);
+    window.change(|model| model.state = needs_you(true, false));
+    window.press("Pause");
+    assert_eq!(window.sent(), [Command::Pause]);
+    window.change(|model| model.state = needs_you(false, false));
+    window.press("Finish and stop");
+    assert_eq!(window.sent(), [], "there is nothing to finish");
+    window.press("Start");
+    assert_eq!(window.sent(), [Command::Start]);
+    // What tries again by itself is started at once, or told to give up.
+    window.change(|model| model.state = needs_you(false, true));
+    window.press("Start");
+    assert_eq!(window.sent(), [Command::Start]);
+    window.change(|model| model.state = needs_you(false, true));
+    window.press("Finish and stop");
+    assert_eq!(window.sent(), [Command::FinishAndStop]);
 }
 
 #[test]
@@ -69,6 +140,13 @@ fn start_is_not_offered_where_it_could_do_nothing() {
             Screen::Limits,
         ),
         (PauseReason::ArchiveFull, "Make room…", Screen::Archive),
+        (
+            PauseReason::QuotaUsed {
+                until_ms: made_up::NOW_MS,
+            },
+            "Change the limit…",
+            Screen::Limits,
+        ),
     ] {
         window.go(Screen::Overview);
         window.change(|model| model.state = RunState::Paused(reason));
@@ -169,6 +247,11 @@ fn the_keyboard_does_the_same() {
             Command::Change(Setting::TextPercent(110)),
         ]
     );
+    window.shortcut(Key::Num0);
+    window.shortcut(Key::Minus);
+    window.shortcut(Key::Num0);
+    let sizes = [100, 90, 100].map(|percent| Command::Change(Setting::TextPercent(percent)));
+    assert_eq!(window.sent(), sizes);
     window.shortcut(Key::P);
     window.shortcut(Key::E);
     assert_eq!(window.sent(), [Command::Start, Command::FinishAndStop]);
@@ -179,15 +262,7 @@ fn the_keyboard_does_the_same() {
 #[test]
 fn the_tab_key_goes_through_the_controls_in_their_order() {
     let mut window = Window::open(made_up::model());
-    let mut order = Vec::new();
-    for _ in 0..5 {
-        window.0.key_press(Key::Tab);
-        window.0.run();
-        let focused = window
-            .0
-            .get_all(By::new().predicate(|node| node.is_focused()));
-        order.extend(focused.filter_map(|node| node.accesskit_node().label()));
-    }
+    let order: Vec<String> = (0..5).map(|_| window.tab()).collect();
     let expected = [
         "Pause",
         "Pause 1 h",
@@ -240,6 +315,134 @@ fn a_notice_is_shown_once_and_goes_away() {
     assert!(!window.has("The join file is written."));
 }
 
+#[test]
+fn a_notice_stays_while_the_pointer_is_on_it() {
+    let mut window = Window::open(made_up::model());
+    let notice = Notice {
+        id: 7,
+        text: "The join file is written.".to_owned(),
+        failed: false,
+    };
+    window.change(|model| model.notices = vec![notice]);
+    window.0.get_by_label("The join file is written.").hover();
+    window.0.run_steps(60);
+    assert!(window.has("The join file is written."));
+    window.0.hover_at(peercrawl_ui::egui::pos2(600.0, 600.0));
+    window.0.run_steps(60);
+    assert!(!window.has("The join file is written."));
+}
+
+#[test]
+fn the_newest_is_undone_by_keyboard_unless_text_is_typed() {
+    let mut window = Window::at(Screen::Queues);
+    window.press("Block site-1.example.org");
+    window.press("Block site-2.example.org");
+    window.sent();
+    window.shortcut(Key::Z);
+    let unblocked = |host: &str| [Command::UnblockSite(host.to_owned())];
+    assert_eq!(window.sent(), unblocked("site-2.example.org"));
+    window.0.get(fields("Search hosts")).focus();
+    window.0.run();
+    window.shortcut(Key::Z);
+    assert_eq!(window.sent(), []);
+    window.undo();
+    assert_eq!(window.sent(), unblocked("site-1.example.org"));
+}
+
+/// The oldest made room even under the pointer, and the next one slid into its place.
+#[test]
+fn the_undo_that_is_about_to_be_pressed_stays_what_it_is() {
+    let mut window = Window::at(Screen::Queues);
+    window.press("Block site-1.example.org");
+    window.press("Block site-2.example.org");
+    window.sent();
+    let undo = "Undo: site-2.example.org is blocked: it will not be visited again.";
+    window.0.get_by_role_and_label(Role::Button, undo).focus();
+    window.0.run_steps(4);
+    let notice = |id| Notice {
+        id,
+        text: format!("Notice {id}."),
+        failed: false,
+    };
+    let model = Arc::make_mut(&mut window.0.state_mut().backend_mut().model);
+    model.notices = (1..=3).map(notice).collect();
+    window.0.run_steps(4);
+    assert!(!window.has("Undo: site-1.example.org"), "it made room");
+    assert!(!window.has("Notice 1.") && window.has("Notice 3."));
+    window.key(Key::Enter);
+    let unblocked = Command::UnblockSite("site-2.example.org".to_owned());
+    assert_eq!(window.sent(), [unblocked]);
+}
+
+/// They used to act on the crawl behind the page.
+#[test]
+fn a_join_file_is_answered_before_any_shortcut() {
+    let mut window = Window::open(made_up::model());
+    window.change(|model| Arc::make_mut(&mut model.crawl).offer = Some(made_up::offer()));
+    window.shortcut(Key::P);
+    window.shortcut(Key::E);
+    assert_eq!(window.sent(), []);
+}
+
+#[test]
+fn a_shortcut_closes_the_window() {
+    let mut window = Window::open(made_up::model());
+    window.0.event(Event::Key {
+        key: Key::W,
+        physical_key: None,
+        pressed: true,
+        repeat: false,
+        modifiers: Modifiers::COMMAND,
+    });
+    window.0.step();
+    let mut viewports = window.0.output().viewport_output.values();
+    assert!(viewports.any(|one| one.commands.contains(&ViewportCommand::Close)));
+}
+
+#[test]
+fn the_keys_for_pages_scroll() {
+    let mut window = Window::open_sized(made_up::model(), 900.0, 600.0);
+    window.go(Screen::Limits);
+    let top = |window: &Window| window.0.get_by_label("Limits and settings").rect().top();
+    let first = top(&window);
+    window.key(Key::PageDown);
+    let second = top(&window);
+    assert!(second < first);
+    window.key(Key::End);
+    assert!(top(&window) < second);
+    window.key(Key::Home);
+    assert!((top(&window) - first).abs() < 1.0);
+    window.go(Screen::Queues);
+    window.key(Key::End);
+    // The rows there have to come first.
+    window.0.run();
+    assert!(window.has("site-99999.example.org"));
+    window.key(Key::PageUp);
+    assert!(!window.has("site-99999.example.org"));
+    // The log stays at its end until it is scrolled.
+    window.go(Screen::Log);
+    window.0.run();
+    assert!(!window.has("16:20:07"));
+    window.key(Key::Home);
+    window.0.run();
+    assert!(window.has("16:20:07"));
+}
+
+/// What had the focus used to be below the window.
+#[test]
+fn the_focus_stays_in_sight() {
+    let mut window = Window::open_sized(made_up::model(), 900.0, 600.0);
+    window.change(|model| Arc::make_mut(&mut model.settings).schedule_on = true);
+    window.go(Screen::Limits);
+    let tabs = (0..120).position(|_| window.tab() == "Sunday to");
+    assert!(tabs.is_some(), "it is reached");
+    let field = By::new()
+        .label("Sunday to")
+        .predicate(|node| node.is_focused());
+    let field = window.0.get(field).rect();
+    assert!(field.bottom() <= 600.0, "{field:?}");
+}
+
 fn close(window: &mut Window) {
     let viewports = &mut window.0.input_mut().viewports;
     let root = viewports.values_mut().next().expect("a window");
@@ -256,6 +459,10 @@ fn closing_asks_whether_to_keep_crawling() {
     let mut window = Window::open(made_up::model());
     close(&mut window);
     window.press("Cancel");
+    assert_eq!(window.sent(), []);
+    close(&mut window);
+    window.key(Key::Escape);
+    assert!(!window.has("Keep crawling without the window?"));
     assert_eq!(window.sent(), []);
     close(&mut window);
     // It asks once, unless the volunteer wants to be asked each time.

@@ -1,7 +1,7 @@
 //! Limits and settings.
 
 use super::*;
-use peercrawl_ui::model::{DayHours, OnClose, OverlayKind, ThemeChoice, WEEKDAYS};
+use peercrawl_ui::model::{DayHours, OnClose, OverlayKind, RunState, ThemeChoice, WEEKDAYS};
 
 /// A field's label and what its number sets.
 type Number = (&'static str, fn(u32) -> Setting);
@@ -68,21 +68,96 @@ fn every_choice_is_sent() {
             Setting::Theme(ThemeChoice::System),
         ),
         (
-            "Kind of network",
-            "Flat: up to about 100 peers",
-            Setting::Overlay(OverlayKind::Flat),
-        ),
-        (
             "Closing the window",
             "Keep crawling",
             Setting::OnClose(OnClose::KeepCrawling),
         ),
+        (
+            "Closing the window",
+            "Stop and quit",
+            Setting::OnClose(OnClose::Quit),
+        ),
+        ("Closing the window", "Ask", Setting::OnClose(OnClose::Ask)),
     ];
     let mut window = Window::at(Screen::Limits);
     for (label, choice, setting) in choices {
         window.click(Role::ComboBox, label);
         window.press(choice);
         assert_eq!(window.sent(), changed(setting), "{choice}");
+    }
+}
+
+#[test]
+fn another_kind_of_network_is_asked_for_because_its_peers_are_left() {
+    let mut window = Window::at(Screen::Limits);
+    let choose = |window: &mut Window, kind: &str| {
+        window.click(Role::ComboBox, "Kind of network");
+        window.press(kind);
+    };
+    choose(&mut window, "Flat: up to about 100 peers");
+    assert!(window.has("You would leave 12 peers and start again"));
+    window.press("Cancel");
+    assert_eq!(window.sent(), []);
+    choose(&mut window, "Flat: up to about 100 peers");
+    window.press("Leave and start again");
+    assert_eq!(window.sent(), changed(Setting::Overlay(OverlayKind::Flat)));
+    choose(&mut window, "Supernodes: any number of peers");
+    window.press("Leave and start again");
+    let back = Setting::Overlay(OverlayKind::Supernode);
+    assert_eq!(window.sent(), changed(back));
+}
+
+#[test]
+fn another_kind_of_network_is_taken_at_once_where_nothing_runs() {
+    let mut window = Window::at(Screen::Limits);
+    window.change(|model| model.state = RunState::Stopped);
+    window.click(Role::ComboBox, "Kind of network");
+    window.press("Flat: up to about 100 peers");
+    assert!(!window.has("Leave this network?"));
+    assert_eq!(window.sent(), changed(Setting::Overlay(OverlayKind::Flat)));
+}
+
+#[test]
+fn what_the_computer_does_not_tell_is_named() {
+    let mut window = Window::at(Screen::Limits);
+    assert!(window.has("This computer does not tell whether it is in use."));
+    let name = "While somebody uses the computer";
+    window.0.get_by_role_and_label(Role::CheckBox, name).hover();
+    // Each step is a quarter of a second.
+    window.0.run_steps(8);
+    assert!(window.has("it has no effect here"));
+    window.change(|model| model.abilities.battery = false);
+    assert!(window.has("whether it runs on battery or is in use."));
+    window.change(|model| model.abilities.metered = false);
+    assert!(window.has("runs on battery, is on a metered connection or is in use."));
+    window.change(|model| {
+        model.abilities.battery = true;
+        model.abilities.metered = true;
+        model.abilities.idle_time = true;
+    });
+    assert!(!window.has("This computer does not tell"));
+}
+
+#[test]
+fn no_more_connections_are_set_than_there_can_be() {
+    let mut window = Window::at(Screen::Limits);
+    window.set_number("Connections", "9999");
+    assert_eq!(window.sent(), changed(Setting::Connections(128)));
+    // What is set already stays, even if it is more.
+    window.change(|model| model.abilities.most_fetches = 10);
+    assert_eq!(window.sent(), []);
+    let field = window
+        .0
+        .get_by_role_and_label(Role::SpinButton, "Connections");
+    assert_eq!(field.value().as_deref(), Some("128 at once"));
+}
+
+#[test]
+fn the_theme_of_the_desktop_is_followed() {
+    let mut window = Window::at(Screen::Limits);
+    for dark in [true, false] {
+        window.change(|model| model.system_is_dark = Some(dark));
+        assert_eq!(window.0.ctx.global_style().visuals.dark_mode, dark);
     }
 }
 

@@ -34,6 +34,18 @@ fn levels_and_search_are_asked_for() {
     assert_eq!(window.shown().log_search, "museum");
 }
 
+/// Under *Errors* it said that there was nothing to tell yet.
+#[test]
+fn an_empty_list_says_whether_something_is_left_out() {
+    let mut window = Window::at(Screen::Log);
+    window.change(|model| model.log = Arc::default());
+    assert!(window.has("Nothing to tell yet"));
+    window.press("Errors");
+    assert!(window.has("No line matches") && !window.has("Nothing to tell yet"));
+    window.press("Everything");
+    assert!(window.has("Nothing to tell yet"));
+}
+
 #[test]
 fn all_lines_are_copied_not_only_the_visible_ones() {
     let mut window = Window::at(Screen::Log);

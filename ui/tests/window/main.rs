@@ -101,6 +101,23 @@ impl Window {
         self.click(Role::Button, label);
     }
 
+    /// Clicks the oldest *Undo*.
+    fn undo(&mut self) {
+        let undo = self.0.query_all_by_label_contains("Undo: ").next();
+        undo.expect("an Undo").click();
+        self.0.run();
+    }
+
+    /// Presses the Tab key; gives the label of what has the focus then.
+    fn tab(&mut self) -> String {
+        self.0.key_press(Key::Tab);
+        self.0.run();
+        let focused = By::new().predicate(|node| node.is_focused());
+        let mut focused = self.0.query_all(focused);
+        let label = focused.find_map(|node| node.accesskit_node().label());
+        label.unwrap_or_default()
+    }
+
     /// Clicks what has this role and label.
     fn click(&mut self, role: Role, label: &str) {
         self.0.get_by_role_and_label(role, label).click();
@@ -164,6 +181,12 @@ impl Window {
     /// Changes the model, as a running crawl would, and draws.
     fn change(&mut self, change: impl FnOnce(&mut Model)) {
         change(Arc::make_mut(&mut self.0.state_mut().backend_mut().model));
+        self.0.run();
+    }
+
+    /// Presses a key.
+    fn key(&mut self, key: Key) {
+        self.0.key_press(key);
         self.0.run();
     }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use peercrawl_ui::command::PeerColumn;
-use peercrawl_ui::model::{Demo, Field, View};
+use peercrawl_ui::model::{Demo, Field, PauseReason, RunState, View};
 use peercrawl_ui::theme;
 
 #[test]
@@ -58,7 +58,7 @@ fn traffic_is_shown_by_what_it_was_for_and_refused_addresses_are_counted() {
     ] {
         window.0.get_by_label(text);
     }
-    for text in ["31 MB", "13 MB", "640 kB", "0 bytes"] {
+    for text in ["31 MB", "13 MB", "640 kB", "0 B"] {
         assert!(window.has(text), "{text}");
     }
     assert!(window.has("7 addresses of peers not called"));
@@ -70,6 +70,40 @@ fn traffic_is_shown_by_what_it_was_for_and_refused_addresses_are_counted() {
     assert!(window.has("1 address of peers not called") && window.has("99 MB"));
     window.change(|model| Arc::make_mut(&mut model.network).addresses_refused = 0);
     assert!(!window.has("of peers not called") && window.has("99 MB"));
+}
+
+/// "969 bytes" took two lines in the smallest window.
+#[test]
+fn traffic_stays_on_one_line() {
+    let mut window = Window::open_sized(made_up::model(), 900.0, 600.0);
+    window.go(Screen::Network);
+    let line = window.0.get_by_label_contains("969 B").rect();
+    assert!(line.height() < 2.0 * theme::SMALL_SIZE, "{line:?}");
+}
+
+#[test]
+fn who_has_left_the_network_is_not_said_to_be_alone_in_it() {
+    let mut window = Window::at(Screen::Network);
+    window.change(|model| {
+        Arc::make_mut(&mut model.network).takes_part = Some(false);
+        let until_ms = made_up::NOW_MS + 1_000;
+        model.state = RunState::Paused(PauseReason::QuotaUsed { until_ms });
+    });
+    assert!(window.has("This computer is not in the network at the moment."));
+    assert!(window.has("It comes back by itself") && !window.has("No peers yet"));
+    assert!(!window.has("takes care of") && !window.has("12 peers and this computer"));
+}
+
+/// The first visit used to begin with "not in the network".
+#[test]
+fn nothing_is_said_of_a_network_that_was_not_looked_at_yet() {
+    let mut window = Window::at(Screen::Network);
+    let known = made_up::model().network;
+    window.change(|model| model.network = Arc::default());
+    assert!(!window.has("not in the network") && !window.has("takes care of"));
+    assert!(!window.has("No peers yet") && !window.has("(this computer)"));
+    window.change(|model| model.network = known);
+    assert!(window.has("takes care of 8.3 % of all hosts"));
 }
 
 #[test]
@@ -102,6 +136,10 @@ fn a_peer_can_be_added_by_its_address() {
         window.sent(),
         [Command::AddPeer("/ip4/203.0.113.5/tcp/4001".to_owned())]
     );
+    window.fill("Peer's address", "/ip4/203.0.113.5/tcp/4001");
+    window.key(Key::Enter);
+    let address = "/ip4/203.0.113.5/tcp/4001".to_owned();
+    assert_eq!(window.sent(), [Command::AddPeer(address)]);
     window.change(|model| {
         model.problems = vec![(Field::PeerAddress, "this is no address".to_owned())];
     });

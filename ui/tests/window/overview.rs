@@ -93,6 +93,27 @@ fn every_span_can_be_chosen() {
 }
 
 #[test]
+fn the_tab_key_goes_from_the_shortest_span_to_the_longest() {
+    let mut window = Window::at(Screen::Overview);
+    window
+        .0
+        .get_by_role_and_label(Role::Button, "1 min")
+        .focus();
+    window.0.run();
+    let order: Vec<String> = (0..4).map(|_| window.tab()).collect();
+    assert_eq!(order, ["5 min", "30 min", "6 h", "24 h"]);
+}
+
+#[test]
+fn the_exact_figure_under_the_pointer_has_a_unit() {
+    let mut window = Window::at(Screen::Overview);
+    window.0.get_by_label("212 KiB/s").hover();
+    // Each step is a quarter of a second.
+    window.0.run_steps(8);
+    assert!(window.has("217,088 bytes/s"));
+}
+
+#[test]
 fn totals_and_quota_are_in_words() {
     let mut window = Window::at(Screen::Overview);
     for text in [
@@ -116,7 +137,13 @@ fn totals_and_quota_are_in_words() {
 fn what_needs_the_volunteer_is_written_in_full() {
     let mut window = Window::at(Screen::Overview);
     let text = "The disk is gone. Plug it in again.".to_owned();
-    window.change(|model| model.state = RunState::NeedsYou(text));
+    window.change(|model| {
+        model.state = RunState::NeedsYou {
+            text,
+            is_running: false,
+            tries_again: false,
+        };
+    });
     assert_eq!(
         window
             .0

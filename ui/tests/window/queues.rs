@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use peercrawl_ui::command::HostColumn;
+use peercrawl_ui::egui::{Color32, FontId};
+use peercrawl_ui::theme;
 
 #[test]
 fn a_host_shows_what_waits_and_why() {
@@ -19,6 +21,34 @@ fn a_host_shows_what_waits_and_why() {
     ] {
         assert!(window.has(text), "{text}");
     }
+}
+
+#[test]
+fn a_host_on_disk_says_so_and_is_found_by_its_whole_name() {
+    let mut window = Window::at(Screen::Queues);
+    assert!(window.has("on disk") && !window.has("of them on disk"));
+    window.change(|model| model.on_disk_alone = 14_800);
+    assert!(window.has("100,000 hosts, 14,800 of them on disk"));
+    assert!(!window.has("type the whole name"));
+    window.fill("Search hosts", "site");
+    assert!(window.has("14,800 hosts on disk cannot be searched: type the whole name"));
+    assert!(!window.has("of them on disk"));
+}
+
+/// The column had the same width in every window, and cut the reason.
+#[test]
+fn a_wide_window_has_room_for_the_reason_of_a_delay() {
+    let mut window = Window::open_sized(made_up::model(), 1_280.0, 800.0);
+    window.go(Screen::Queues);
+    let text = "4 s, rests: no answer in time";
+    let font = FontId::proportional(theme::BODY_SIZE);
+    let needed = window.0.ctx.fonts_mut(|fonts| {
+        let text = fonts.layout_no_wrap(text.to_owned(), font, Color32::BLACK);
+        text.size().x
+    });
+    let cells = window.0.get_all_by_label(text);
+    let least = cells.map(|cell| cell.rect().width()).reduce(f32::min);
+    assert!(least.is_some_and(|width| width >= needed - 1.0), "{needed}");
 }
 
 #[test]
@@ -121,7 +151,7 @@ fn hosts_are_searched_and_blocked() {
         window.sent(),
         [Command::BlockSite("site-1.example.org".to_owned())]
     );
-    window.press("Undo");
+    window.undo();
     assert_eq!(
         window.sent(),
         [Command::UnblockSite("site-1.example.org".to_owned())]

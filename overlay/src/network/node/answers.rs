@@ -1,11 +1,18 @@
 //! Where packets arrive, and how a question gets its answer.
+//!
+//! Whoever asks hears something in any case, be it that this peer is busy. What is answered
+//! waits until it is read; whoever leaves much unread gets no more.
 
+use std::collections::HashMap;
+use std::hash::Hash;
 use std::mem;
 
-use libp2p::request_response::ResponseChannel;
+use libp2p::PeerId as Libp2pPeerId;
+use libp2p::request_response::{InboundRequestId, ResponseChannel};
 use tokio::sync::mpsc;
 
 use super::super::frame::Response;
+use super::super::shared::Use;
 use super::packets::{MESSAGE_LIFE_MS, Origin, Packet};
 use super::{Control, Node};
 use crate::envelope::{Envelope, Errand};
@@ -14,13 +21,77 @@ use crate::{Event, Outcome, PeerId, Purpose, Replier};
 
 /// Questions of others that may wait for the crawler.
 const MOST_QUESTIONS: usize = 1_024;
+/// The longest that a question waits: the exchange that brought it must not be over before
+/// its asker hears that there is no answer.
+const LONGEST_WAIT_MS: u64 = 55_000;
+/// Bytes of answers that one neighbour may leave unread.
+const MOST_UNREAD_OF_ONE: usize = 4 << 20;
+/// Bytes of answers that all of them may.
+const MOST_UNREAD: usize = 32 << 20;
+
+/// A neighbour that waits for the response to a request.
+pub struct Caller {
+    /// Who it is.
+    pub peer: Libp2pPeerId,
+    /// The request.
+    pub id: InboundRequestId,
+    /// Where the response goes.
+    pub channel: ResponseChannel<Response>,
+}
+
+/// Answers that are not read yet, by the requests that they are for.
+pub struct Unread<K> {
+    answers: HashMap<K, (Libp2pPeerId, usize)>,
+    /// Bytes of those of each neighbour.
+    of: HashMap<Libp2pPeerId, usize>,
+    /// Bytes of all of them.
+    bytes: usize,
+}
+
+impl<K> Default for Unread<K> {
+    fn default() -> Self {
+        Self {
+            answers: HashMap::new(),
+            of: HashMap::new(),
+            bytes: 0,
+        }
+    }
+}
+
+impl<K: Eq + Hash> Unread<K> {
+    /// Counts an answer; tells whether there was room.
+    fn add(&mut self, id: K, peer: Libp2pPeerId, bytes: usize) -> bool {
+        let of_one = self.of.get(&peer).copied().unwrap_or(0) + bytes;
+        if of_one > MOST_UNREAD_OF_ONE || self.bytes + bytes > MOST_UNREAD {
+            return false;
+        }
+        self.answers.insert(id, (peer, bytes));
+        self.of.insert(peer, of_one);
+        self.bytes += bytes;
+        true
+    }
+
+    /// An answer has been read, or never will be.
+    pub fn remove(&mut self, id: &K) {
+        let Some((peer, bytes)) = self.answers.remove(id) else {
+            return;
+        };
+        self.bytes -= bytes;
+        if let Some(left) = self.of.get_mut(&peer) {
+            *left -= bytes;
+            if *left == 0 {
+                self.of.remove(&peer);
+            }
+        }
+    }
+}
 
 /// A question that the crawler has not answered yet.
 pub struct Question {
     asker: PeerId,
     purpose: Purpose,
     sequence: u64,
-    channel: ResponseChannel<Response>,
+    caller: Caller,
     until_ms: u64,
 }
 
@@ -54,25 +125,30 @@ impl Node {
         let envelope = packet.envelope;
         let Errand::Ask(purpose) = envelope.errand else {
             let _counted = self.deliver(&envelope, None);
-            if let Origin::Mine { to, .. } = packet.origin {
-                self.shared.arrived(to);
+            if let Origin::Mine { to, size, .. } = packet.origin {
+                self.shared.arrived(to, size);
             }
             return;
         };
         let replier = match packet.origin {
             // A question to oneself.
-            Origin::Mine { to, question } => {
-                self.shared.arrived(to);
-                question.map(|(replier, _)| replier)
+            Origin::Mine {
+                to,
+                size,
+                question: Some((replier, _)),
+            } => {
+                self.shared.arrived(to, size);
+                replier
             }
-            Origin::Theirs(channel) if self.questions.len() < MOST_QUESTIONS => {
+            Origin::Theirs(caller) if self.questions.len() < MOST_QUESTIONS => {
                 let id = self.next_id();
+                let wait_ms = u64::from(packet.deadline_ms).min(LONGEST_WAIT_MS);
                 let question = Question {
                     asker: envelope.author,
                     purpose,
                     sequence: envelope.sequence,
-                    channel,
-                    until_ms: self.now_ms() + u64::from(packet.deadline_ms),
+                    caller,
+                    until_ms: self.now_ms() + wait_ms,
                 };
                 self.questions.insert(id, question);
                 let ticket = Ticket {
@@ -80,12 +156,9 @@ impl Node {
                     outcome: Outcome::NoAnswer,
                     controls: self.controls.clone(),
                 };
-                Some(Replier::new(move |outcome| ticket.settle(outcome)))
+                Replier::new(move |outcome| ticket.settle(outcome))
             }
-            Origin::Theirs(_) | Origin::Nobody => None,
-        };
-        let Some(replier) = replier else {
-            return self.shared.counters.dropped(1);
+            origin => return self.lose(origin),
         };
         let event = Event::Request {
             from: envelope.author,
@@ -102,17 +175,18 @@ impl Node {
         let Some(question) = self.questions.remove(&id) else {
             return;
         };
+        let caller = question.caller;
         let bytes = match outcome {
             Outcome::Answer(bytes) => bytes,
-            Outcome::NoAnswer => return self.respond(question.channel, Response::Busy),
+            Outcome::NoAnswer => return self.respond(caller.channel, Response::Busy),
             Outcome::Rejected => {
-                self.respond(question.channel, Response::Busy);
+                self.respond(caller.channel, Response::Busy);
                 return self.blame(question.asker, Offence::Rejected);
             }
         };
         if bytes.len() + 8 > self.options.limits.message_bytes {
             tracing::error!("an answer of {} bytes is too large", bytes.len());
-            return;
+            return self.respond(caller.channel, Response::Busy);
         }
         let body = [&question.sequence.to_be_bytes()[..], &bytes].concat();
         let (now, to) = (self.now(), Some(question.asker));
@@ -123,9 +197,29 @@ impl Node {
             now,
             MESSAGE_LIFE_MS,
         );
-        if let Some((_, envelope)) = sealed {
-            self.count_sent(question.purpose.into(), 1, envelope.len());
-            self.respond(question.channel, Response::Answer(envelope.to_vec()));
+        match sealed {
+            Some((_, envelope)) => {
+                self.give_answer(caller, envelope.to_vec(), question.purpose.into());
+            }
+            None => self.respond(caller.channel, Response::Busy),
+        }
+    }
+
+    /// Gives a neighbour the answer that it waits for, unless it leaves too much unread.
+    pub(super) fn give_answer(&mut self, caller: Caller, bytes: Vec<u8>, of: Use) {
+        let Caller { peer, id, channel } = caller;
+        let frames = self.swarm.behaviour().frames.inner();
+        if !frames.is_pending_inbound(&peer, &id) {
+            // It waits no more, and nobody would say when this answer is done with.
+            return;
+        }
+        let size = bytes.len();
+        if self.unread.add(id, peer, size) {
+            self.count_sent(of, 1, size);
+            self.respond(channel, Response::Answer(bytes));
+        } else {
+            self.shared.counters.dropped(1);
+            self.respond(channel, Response::Busy);
         }
     }
 
@@ -149,7 +243,37 @@ impl Node {
 
     pub(super) fn tick_questions(&mut self) {
         let now_ms = self.now_ms();
-        self.questions
-            .retain(|_, question| question.until_ms > now_ms);
+        let late = self.questions.iter().filter(|(_, q)| q.until_ms <= now_ms);
+        let late: Vec<_> = late.map(|(&id, _)| id).collect();
+        for id in late {
+            self.on_answer(id, Outcome::NoAnswer);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Answers of a megabyte waited for a minute each, as many as there were streams.
+    #[test]
+    fn what_is_not_read_is_bounded_and_room_comes_back() {
+        let mut unread = Unread::default();
+        let peers: Vec<_> = (0..10).map(|_| Libp2pPeerId::random()).collect();
+        let mut taken = Vec::new();
+        for (number, peer) in (0..100).flat_map(|n| peers.iter().map(move |peer| (n, peer))) {
+            if unread.add((number, peer), *peer, 1 << 20) {
+                taken.push((number, peer));
+            }
+        }
+        let of_first = taken.iter().filter(|(_, peer)| **peer == peers[0]);
+        assert_eq!((of_first.count(), taken.len()), (4, 32));
+        assert!(!unread.add((100, &peers[9]), peers[9], 1));
+        for id in &taken {
+            unread.remove(id);
+            unread.remove(id);
+        }
+        assert_eq!((unread.bytes, unread.of.len()), (0, 0));
+        assert!(unread.answers.is_empty());
     }
 }

@@ -14,6 +14,7 @@ use super::super::shared::Use;
 use super::Node;
 use crate::envelope::{Envelope, Errand, Fault, Label};
 use crate::membership::News;
+use crate::meter::Direction;
 use crate::offenders::Offence;
 use crate::replay::Sight;
 use crate::topology::{Kind, supernodes_of};
@@ -33,6 +34,14 @@ const TOLD_MS: u64 = 60_000;
 const MANY_TOLD: usize = 1_024;
 /// How long a broadcast is valid.
 const BROADCAST_LIFE_MS: u64 = 60_000;
+/// Whoever is too slow for the mesh for so long, and takes less than this meanwhile, does not
+/// read. A volunteer with a low limit takes more.
+const SLOW_MS: u64 = 20_000;
+const SLOW_BYTES: u64 = 64 << 10;
+/// The mesh tells each second who is too slow. Silent for so long, one is not any more.
+const SLOW_GAP_MS: u64 = 3_000;
+/// How long one that does not read is left alone.
+const SLOW_REST_MS: u64 = 60_000;
 
 /// When somebody is told all that is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -83,6 +92,47 @@ impl MeshAge {
     fn is_steady(&self, now_ms: u64) -> bool {
         let is_old = |since_ms| now_ms >= since_ms + STEADY_MS;
         self.since_ms.is_some_and(is_old)
+    }
+}
+
+/// Who is too slow for the mesh.
+#[derive(Default)]
+pub struct Slow(HashMap<Libp2pPeerId, Slowness>);
+
+struct Slowness {
+    since_ms: u64,
+    /// When that was last so.
+    last_ms: u64,
+    /// What had been sent to it at the beginning.
+    sent: u64,
+}
+
+impl Slow {
+    /// One is too slow now, to which so much has been sent in all; tells whether it has been
+    /// for too long. It then begins anew.
+    fn is_too_long(&mut self, peer: Libp2pPeerId, sent: u64, now_ms: u64) -> bool {
+        self.0
+            .retain(|_, slowness| now_ms < slowness.last_ms + SLOW_GAP_MS);
+        let now = || Slowness {
+            since_ms: now_ms,
+            last_ms: now_ms,
+            sent,
+        };
+        let slowness = self.0.entry(peer).or_insert_with(now);
+        slowness.last_ms = now_ms;
+        if sent >= slowness.sent + SLOW_BYTES {
+            *slowness = now();
+        }
+        let is_too_long = now_ms >= slowness.since_ms + SLOW_MS;
+        if is_too_long {
+            self.0.remove(&peer);
+        }
+        is_too_long
+    }
+
+    /// How many are, not counting one that has just been for too long.
+    fn count(&self) -> usize {
+        self.0.len()
     }
 }
 
@@ -255,8 +305,30 @@ impl Node {
                 tracing::debug!("{peer_id} is slow: {failed_messages:?}");
                 let lost = failed_messages.priority + failed_messages.non_priority;
                 self.shared.counters.dropped(lost);
+                self.on_slow(peer_id);
             }
             _ => {}
+        }
+    }
+
+    /// Parts with one that does not read what the mesh has for it. If nobody does, or if this
+    /// peer's own limit holds everything back, it is not their fault.
+    fn on_slow(&mut self, libp2p_peer: Libp2pPeerId) {
+        let Some(peer) = identity::from_libp2p(&libp2p_peer) else {
+            return;
+        };
+        let sent = self.shared.counters.contacts.sent(peer);
+        if !self.slow.is_too_long(libp2p_peer, sent, self.now_ms()) {
+            return;
+        }
+        let topic = self.topic.hash();
+        let in_mesh = self.swarm.behaviour().mesh.mesh_peers(&topic);
+        let others = in_mesh.filter(|&other| *other != libp2p_peer).count();
+        let meter = self.options.meter.as_ref();
+        let is_limited = meter.is_some_and(|meter| meter.limit(Direction::Up).is_some());
+        if self.slow.count() < others && !is_limited {
+            tracing::info!("{peer} reads nothing of the mesh: the link is closed");
+            self.part(peer, SLOW_REST_MS);
         }
     }
 
@@ -264,10 +336,15 @@ impl Node {
         self.gossip_count += 1;
         let every = self.options.lose_every;
         let is_lost = every > 0 && self.gossip_count.is_multiple_of(every);
+        self.shared.counters.dropped(usize::from(is_lost));
         let Some(from) = identity::from_libp2p(&source).filter(|_| !is_lost) else {
             return self.judge(&id, &source, Verdict::Ignore);
         };
         match self.take_gossip(from, bytes.clone(), (&id, source)) {
+            // Only records are accepted at once.
+            Ok(Some(Verdict::Accept)) => {
+                self.forward(&id, &source, Use::Membership, bytes.len());
+            }
             Ok(Some(verdict)) => self.judge(&id, &source, verdict),
             Ok(None) => {}
             Err(fault) => {
@@ -368,9 +445,11 @@ impl Node {
                 source,
                 envelope,
             }) => {
-                self.judge(&id, &source, verdict);
                 if is_accepted {
+                    self.forward(&id, &source, Use::Carried, envelope.bytes.len());
                     self.pass_to_leaves(&envelope, Some(pending.author), Use::Carried);
+                } else {
+                    self.judge(&id, &source, verdict);
                 }
             }
             Some(Onward::FromLeaf { leaf, envelope }) if is_accepted => {
@@ -381,6 +460,18 @@ impl Node {
                 self.pass_to_leaves(&envelope, Some(pending.author), Use::Carried);
             }
             _ => {}
+        }
+    }
+
+    /// Lets a message travel on through the mesh. All who are in it get a copy, but for the
+    /// one that it came from; those who have it already may not, but nobody tells.
+    fn forward(&mut self, id: &gossipsub::MessageId, source: &Libp2pPeerId, of: Use, bytes: usize) {
+        let topic = self.topic.hash();
+        let mesh = &mut self.swarm.behaviour_mut().mesh;
+        if mesh.report_message_validation_result(id, source, MessageAcceptance::Accept) {
+            let others = mesh.mesh_peers(&topic).filter(|&peer| peer != source);
+            let copies = others.count();
+            self.count_sent(of, copies, bytes);
         }
     }
 
@@ -433,6 +524,23 @@ mod tests {
             }
         }
         assert!(told.0.len() <= MANY_TOLD, "{}", told.0.len());
+    }
+
+    #[test]
+    fn whoever_is_slow_for_twenty_seconds_on_end_does_not_read() {
+        let (mut slow, deaf) = (Slow::default(), Libp2pPeerId::random());
+        let [rests, reads] = [(); 2].map(|()| Libp2pPeerId::random());
+        for second in 0..60 {
+            // The mesh tells once a second, or misses one.
+            let is_told = second % 2 == 0;
+            let is_deaf = is_told && slow.is_too_long(deaf, 100 * second, second * 1_000);
+            assert_eq!(is_deaf, [20, 42].contains(&second), "{second}");
+            if second % 10 < 6 {
+                assert!(!slow.is_too_long(rests, 0, second * 1_000), "{second}");
+            }
+            let sent = second * (SLOW_BYTES / 10);
+            assert!(!slow.is_too_long(reads, sent, second * 1_000), "{second}");
+        }
     }
 
     /// What was broadcast as soon as a mesh was seen was lost at neighbours that did not see

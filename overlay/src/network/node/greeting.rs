@@ -5,6 +5,8 @@
 //! found; one that says nothing is closed. What came to nothing is forgotten only when a
 //! peer is admitted.
 
+use std::collections::BTreeSet;
+
 use libp2p::core::ConnectedPoint;
 use libp2p::request_response::ResponseChannel;
 use libp2p::{Multiaddr, PeerId as Libp2pPeerId};
@@ -132,6 +134,8 @@ impl Node {
         }
         let known = self.first_records(libp2p_peer);
         self.take_records(peer, records);
+        self.leaf_links.retain(|other| self.links.contains(other));
+        self.leaf_links.remove(&peer);
         let is_leaf_here = is_leaf && self.role() == Role::Supernode;
         let has_room =
             (!is_leaf_here || self.has_room_for(peer)) && self.has_place_for(libp2p_peer);
@@ -144,6 +148,9 @@ impl Node {
         );
         if has_room {
             self.admit(peer);
+            if is_leaf_here {
+                self.leaf_links.insert(peer);
+            }
         }
     }
 
@@ -164,7 +171,17 @@ impl Node {
         let lease = self.membership.lease(leaf);
         let has_others = lease.is_some_and(|lease| !lease.via.is_empty());
         let reserved = if has_others { RESERVED_LEAVES } else { 0 };
-        self.leaves().count() < MOST_LEAVES - reserved
+        let mut taken: BTreeSet<PeerId> = self.leaves().collect();
+        // A leaf that has just come has not told yet that it is here.
+        let is_leaf = |&&link: &&PeerId| !self.is_supernode(link);
+        taken.extend(self.leaf_links.iter().filter(is_leaf));
+        taken.remove(&leaf);
+        taken.len() < MOST_LEAVES - reserved
+    }
+
+    fn is_supernode(&self, peer: PeerId) -> bool {
+        let lease = self.membership.lease(peer);
+        lease.is_some_and(|lease| lease.role == Role::Supernode)
     }
 
     /// Whether somebody may come from where it came from.
@@ -284,6 +301,8 @@ impl Node {
         }
         self.peer_back_off.succeeded(&peer);
         if !self.links.contains(&peer) {
+            // While there was no link, others may have missed this peer: it speaks up.
+            self.is_suspected |= self.links.is_empty();
             self.links.push(peer);
             self.send_more_records(peer);
             self.show_joining();

@@ -19,11 +19,17 @@ use crate::{PeerId, Role, addresses, identity};
 const UNWANTED_MS: u64 = 2_000;
 /// Dials begun at one tick.
 const DIALS: usize = 8;
+/// Calls to members that may be under way: whoever does not answer at all stands in the way of
+/// others until time is up. Twice as many connections may be in the making.
+const MOST_CALLS: usize = 32;
 /// With fewer links than this, known addresses are tried too.
 const FEW_LINKS: usize = 1;
-/// With enough links, a known address is still tried so often: two networks that have
-/// lost sight of each other find together again.
-const MEND_MS: u64 = 60_000;
+/// With enough links, some known addresses are still tried so often, of those that lead to
+/// nobody who is a member: two networks that have lost sight of each other find together
+/// again.
+const MEND_MS: u64 = 30_000;
+/// Addresses that are tried then.
+const MENDS: usize = 4;
 
 impl Node {
     pub(super) fn on_connected(
@@ -34,13 +40,16 @@ impl Node {
     ) {
         let known = self.dialled.remove(&connection);
         let is_own = self.was_own_dial(connection);
-        self.note_connection(libp2p_peer, connection, endpoint, is_own);
+        let is_spare = self.note_connection(libp2p_peer, connection, endpoint, is_own);
         let Some(peer) = identity::from_libp2p(&libp2p_peer) else {
             // Only Ed25519 keys name peers here.
             let _gone = self.swarm.disconnect_peer_id(libp2p_peer);
             return;
         };
         self.probed.remove(&peer);
+        if let Some(known) = &known {
+            self.note_way(known, libp2p_peer);
+        }
         let address = endpoint.get_remote_address();
         self.shared.counters.contacts.reached(peer, address);
         if self.links.contains(&peer) {
@@ -50,12 +59,15 @@ impl Node {
             return;
         }
         self.visit(libp2p_peer, endpoint, is_own, known);
-        if endpoint.is_dialer() {
+        // Beside a spare one, hello has been said already.
+        if endpoint.is_dialer() && !is_spare {
             self.say_hello(libp2p_peer);
         }
     }
 
     pub(super) fn on_disconnected(&mut self, libp2p_peer: Libp2pPeerId) {
+        // A socket that takes nothing may have ended before this peer looked.
+        self.part_if_deaf(libp2p_peer);
         self.close_lane(libp2p_peer);
         let Some(peer) = identity::from_libp2p(&libp2p_peer) else {
             return;
@@ -72,11 +84,21 @@ impl Node {
         if lease.role == Role::Leaf && !lease.via.contains(&self.me) {
             return;
         }
-        self.probed.insert(peer);
-        if !self.dial(peer) {
-            self.accuse(peer);
-        }
+        self.probe(peer);
         self.update_lease();
+    }
+
+    /// Dials a member whose connection broke, to see whether it lives. One that cannot be
+    /// dialled, or is left alone for what it did, has to say so itself. If only a bound of our
+    /// own is in the way, nothing is known.
+    fn probe(&mut self, peer: PeerId) {
+        self.probed.remove(&peer);
+        let is_due = self.peer_back_off.is_due(&peer, self.now_ms());
+        if !is_due || self.addresses_of(peer).is_empty() {
+            self.accuse(peer);
+        } else if self.dial(peer) {
+            self.probed.insert(peer);
+        }
     }
 
     pub(super) fn on_dial_failed(
@@ -99,19 +121,19 @@ impl Node {
         if !is_own {
             // What a part of the swarm has dialled for others says nothing about a member;
             // but it may have stood in the way of a probe.
-            if self.probed.contains(&peer) && !self.dial(peer) {
-                self.probed.remove(&peer);
-                self.accuse(peer);
+            if self.probed.contains(&peer) {
+                self.probe(peer);
             }
             return;
         }
         tracing::debug!("cannot reach {peer}: {error}");
         self.peer_back_off.failed(peer, now_ms, jitter);
-        if self.probed.remove(&peer) {
-            self.accuse(peer);
-        }
+        let was_probed = self.probed.remove(&peer);
         // A bound of our own says nothing about others.
         if !matches!(error, DialError::Denied { .. } | DialError::Aborted) {
+            if was_probed {
+                self.accuse(peer);
+            }
             self.accuse_unreachable(peer);
         }
         self.go_round(peer);
@@ -136,6 +158,10 @@ impl Node {
                 tracing::debug!("cannot dial {peer}: {error}");
                 let (now_ms, jitter) = (self.now_ms(), self.jitter());
                 self.peer_back_off.failed(peer, now_ms, jitter);
+                if matches!(error, DialError::NoAddresses) {
+                    // It says that it is where this peer is.
+                    self.accuse_unreachable(peer);
+                }
                 false
             }
         }
@@ -169,7 +195,8 @@ impl Node {
         };
         self.lan.found(peer, address.clone());
         let is_due = self.peer_back_off.is_due(&peer, self.now_ms());
-        if is_due && self.links.is_empty() {
+        let is_new = self.links.is_empty() || self.membership.lease(peer).is_none();
+        if is_due && is_new {
             self.dial_address(address);
         }
     }
@@ -193,7 +220,8 @@ impl Node {
 
     fn dial_address(&mut self, address: Multiaddr) {
         let peer = addresses::name(&address);
-        let is_connected = peer.is_some_and(|peer| self.swarm.is_connected(&peer));
+        let there = self.peer_at(&address);
+        let is_connected = there.is_some_and(|peer| self.swarm.is_connected(&peer));
         let is_dialled = self.dialled.values().any(|other| *other == address);
         if is_connected || is_dialled || peer == Some(*self.swarm.local_peer_id()) {
             return;
@@ -233,11 +261,14 @@ impl Node {
     }
 
     fn dial_members(&mut self, now_ms: u64) {
+        // A suspect has to say that it lives; until then others are more promising. Whoever
+        // has no links may have suspected all of them for nothing.
+        let is_alone = self.links.is_empty();
         let may_dial = |peer: PeerId| {
-            let lease = self.membership.lease(peer);
-            let has_address = lease.is_some_and(|lease| !lease.addresses.is_empty());
-            (has_address || !self.lan.of(peer).is_empty())
+            (is_alone || !self.membership.suspects(peer))
                 && self.peer_back_off.is_due(&peer, now_ms)
+                && !self.reach.is_called(peer)
+                && !self.addresses_of(peer).is_empty()
         };
         let wanted = topology::wanted(
             self.kind,
@@ -247,7 +278,8 @@ impl Node {
             &self.membership,
             &may_dial,
         );
-        for peer in wanted.into_iter().take(DIALS) {
+        let most = MOST_CALLS.saturating_sub(self.reach.calls()).min(DIALS);
+        for peer in wanted.into_iter().take(most) {
             let is_connected = identity::to_libp2p(peer)
                 .is_some_and(|libp2p_peer| self.visitors.contains_key(&libp2p_peer));
             if !is_connected {
@@ -258,27 +290,35 @@ impl Node {
 
     /// Looks for the network where it was told to be, and where it was found before.
     fn dial_known(&mut self, now_ms: u64) {
-        let is_due = |address: &Multiaddr| {
-            let peer = addresses::name(address).and_then(|peer| identity::from_libp2p(&peer));
-            self.address_back_off.is_due(address, now_ms)
-                && peer.is_none_or(|peer| self.peer_back_off.is_due(&peer, now_ms))
-        };
-        let mut known = self.bootstrap.clone();
-        if self.links.len() < FEW_LINKS {
-            known.extend(self.hosts.latest());
-            known.extend(self.lan.all().cloned());
-            let due: Vec<_> = known.into_iter().filter(is_due).take(DIALS).collect();
-            for address in due {
-                self.dial_address(address);
-            }
-        } else if now_ms >= self.mended_ms + MEND_MS {
-            self.mended_ms = now_ms;
-            known.retain(is_due);
-            if !known.is_empty() {
-                let address = known.swap_remove(self.random() as usize % known.len());
-                self.dial_address(address);
-            }
+        let is_alone = self.links.len() < FEW_LINKS;
+        if !is_alone && now_ms < self.mended_ms + MEND_MS {
+            return;
         }
+        let mut known = self.bootstrap.clone();
+        known.extend(self.hosts.latest());
+        known.extend(self.lan.all().cloned());
+        known.retain(|address| self.may_lead(address, is_alone, now_ms));
+        let most = if is_alone { DIALS } else { MENDS };
+        if !is_alone {
+            self.mended_ms = now_ms;
+            let first = self.random() as usize % known.len().max(1);
+            known.rotate_left(first);
+        }
+        for address in known.into_iter().take(most) {
+            self.dial_address(address);
+        }
+    }
+
+    /// Whether an address may be tried now and lead into the network or, if this peer is in
+    /// one, out of it.
+    fn may_lead(&self, address: &Multiaddr, is_alone: bool, now_ms: u64) -> bool {
+        let peer = self.peer_at(address);
+        let peer = peer.and_then(|peer| identity::from_libp2p(&peer));
+        let may_try = |peer: PeerId| {
+            let is_elsewhere = peer != self.me && self.membership.lease(peer).is_none();
+            self.peer_back_off.is_due(&peer, now_ms) && (is_alone || is_elsewhere)
+        };
+        self.address_back_off.is_due(address, now_ms) && peer.is_none_or(may_try)
     }
 
     /// Where the user knows of somebody it calls at once, whatever failed before.

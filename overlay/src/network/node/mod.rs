@@ -37,7 +37,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use libp2p::gossipsub::IdentTopic;
 use libp2p::multiaddr::Protocol;
-use libp2p::request_response::{self, OutboundFailure, OutboundRequestId};
+use libp2p::request_response::{self, InboundRequestId, OutboundFailure, OutboundRequestId};
 use libp2p::swarm::{ConnectionId, SwarmEvent};
 use libp2p::{Multiaddr, PeerId as Libp2pPeerId, Swarm, identify, mdns, ping};
 use tokio::sync::mpsc;
@@ -66,8 +66,8 @@ use crate::replay::ReplayWindow;
 use crate::topology::Kind;
 use crate::{MessageId, Outcome, PeerId, Purpose, Replier, Role, Verdict, identity};
 
-use answers::Question;
-use gossip::{MeshAge, Pending, Told};
+use answers::{Caller, Question, Unread};
+use gossip::{MeshAge, Pending, Slow, Told};
 use greeting::Visitor;
 use packets::Outbound;
 use reaching::Reach;
@@ -158,6 +158,8 @@ pub struct Node {
     links: Vec<PeerId>,
     /// Connected peers that are not admitted yet.
     visitors: HashMap<libp2p::PeerId, Visitor>,
+    /// Those who said that they are leaves when they were admitted; some may be gone.
+    leaf_links: BTreeSet<PeerId>,
     /// Links that should end, and since when.
     unwanted: BTreeMap<PeerId, u64>,
     /// Members whose connection broke, and that are dialled to see whether they live.
@@ -184,12 +186,14 @@ pub struct Node {
     renewed_ms: u64,
     /// How many more leases this peer may write.
     my_leases: Pace,
-    /// Somebody has said that this peer is dead, and it has not yet said otherwise.
+    /// Somebody has said that this peer is dead, or may have while it had no link, and it has
+    /// not yet said otherwise.
     is_suspected: bool,
     /// Records that wait to be passed to the leaves.
     for_leaves: Vec<Arc<[u8]>>,
     told: Told,
     mesh_age: MeshAge,
+    slow: Slow,
     exchanged_ms: u64,
     mended_ms: u64,
     /// When the files are written next.
@@ -211,6 +215,7 @@ pub struct Node {
     lanes: HashMap<Libp2pPeerId, Lane>,
     waiting: WaitingRoom,
     questions: BTreeMap<u64, Question>,
+    unread: Unread<InboundRequestId>,
     pending: BTreeMap<MessageId, Pending>,
     last_id: u64,
     gossip_count: u64,
@@ -343,8 +348,10 @@ impl Node {
         match event {
             Event::Message { peer, message, .. } => match message {
                 Message::Request {
-                    request, channel, ..
-                } => self.on_request(peer, request, channel),
+                    request_id: id,
+                    request,
+                    channel,
+                } => self.on_request(request, Caller { peer, id, channel }),
                 Message::Response {
                     request_id,
                     response,
@@ -367,10 +374,16 @@ impl Node {
             }
             // A request that comes slowly is blamed as [`Request::Late`]. What fails here has
             // lost its connection, waited for its turn or got no answer in time.
-            Event::InboundFailure { peer, error, .. } => {
+            Event::InboundFailure {
+                peer,
+                request_id,
+                error,
+                ..
+            } => {
                 tracing::debug!("from {peer}: {error}");
+                self.unread.remove(&request_id);
             }
-            Event::ResponseSent { .. } => {}
+            Event::ResponseSent { request_id, .. } => self.unread.remove(&request_id),
         }
     }
 
@@ -471,12 +484,12 @@ impl Node {
     /// Shows who is there. Where members are many, their list is long, and it may change with
     /// each record: the layer above is told at the next tick.
     fn say_members(&mut self) {
-        let members = self.membership.members();
+        let (members, before) = (self.membership.members(), self.shared.members());
+        let mut both = members.iter().zip(before.iter());
+        let is_same = members.len() == before.len() && both.all(|(one, other)| one.is_like(other));
         // Otherwise something changed that is of no concern above.
-        if members != self.shared.members() {
-            self.shared.set_members(members);
-            self.has_unsaid_members = true;
-        }
+        self.has_unsaid_members |= !is_same;
+        self.shared.set_members(members);
     }
 
     /// Tells the layer above if members have changed; without room for that, at another tick.

@@ -6,6 +6,7 @@
 //! answer comes back as the response of each hop.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use libp2p::PeerId as Libp2pPeerId;
@@ -14,6 +15,7 @@ use libp2p::request_response::{OutboundRequestId, ResponseChannel};
 use super::super::frame::{Request, Response};
 use super::super::shared::Use;
 use super::super::transport::LONGEST_REQUEST;
+use super::answers::Caller;
 use super::gossip::Onward;
 use super::{Command, Node};
 use crate::envelope::{Envelope, Errand, Fault};
@@ -38,7 +40,7 @@ pub enum Outbound {
         is_farewell: bool,
     },
     /// It concerns a packet, which is kept until it is answered.
-    Packet(Packet),
+    Packet(Box<Packet>),
 }
 
 impl Outbound {
@@ -54,11 +56,13 @@ pub enum Origin {
     Mine {
         /// The receiver.
         to: PeerId,
+        /// Bytes of what it says.
+        size: usize,
         /// Where the answer goes, if it is a question, and its sequence number.
         question: Option<(Replier, u64)>,
     },
     /// A neighbour waits for the answer.
-    Theirs(ResponseChannel<Response>),
+    Theirs(Caller),
     /// Nobody: its sender has been told that it goes on.
     Nobody,
 }
@@ -92,7 +96,7 @@ impl Node {
                     self.set_out(Errand::HandOn(purpose), to, &bytes, Duration::ZERO, None);
                 } else {
                     self.broadcast(purpose, &bytes);
-                    self.shared.arrived(to);
+                    self.shared.arrived(to, bytes.len());
                 }
             }
             Command::Send { to, purpose, bytes } => {
@@ -116,13 +120,19 @@ impl Node {
         deadline: Duration,
         replier: Option<Replier>,
     ) {
-        let now = self.now();
+        let (now, size) = (self.now(), bytes.len());
         let sealed = self
             .sealer
             .seal(errand, Some(to), bytes, now, MESSAGE_LIFE_MS);
         let Some((sequence, bytes)) = sealed else {
-            return self.lose(Origin::Mine { to, question: None });
+            return self.lose(Origin::Mine {
+                to,
+                size,
+                question: None,
+            });
         };
+        // It may come back to us.
+        self.replay.see(self.me, sequence, self.me);
         let envelope = Envelope {
             errand,
             author: self.me,
@@ -136,22 +146,17 @@ impl Node {
             hops: MOST_HOPS,
             deadline_ms: deadline.min(LONGEST_REQUEST).as_millis() as u32,
             from: None,
-            origin: Origin::Mine { to, question },
+            origin: Origin::Mine { to, size, question },
         });
     }
 
     /// A neighbour asks something.
-    pub(super) fn on_request(
-        &mut self,
-        libp2p_peer: Libp2pPeerId,
-        request: Request,
-        channel: ResponseChannel<Response>,
-    ) {
-        let Some(from) = identity::from_libp2p(&libp2p_peer) else {
+    pub(super) fn on_request(&mut self, request: Request, caller: Caller) {
+        let Some(from) = identity::from_libp2p(&caller.peer) else {
             return;
         };
         match request {
-            Request::Hello { .. } => return self.on_hello(libp2p_peer, request, channel),
+            Request::Hello { .. } => return self.on_hello(caller.peer, request, caller.channel),
             // Dropping the channel closes the stream.
             Request::Malformed => return self.blame(from, Offence::Frame),
             // A busy neighbour gives up what it has begun; a stranger has nothing else to do.
@@ -163,21 +168,21 @@ impl Node {
         if !self.links.contains(&from) {
             // It may just have admitted us, with our side still to come.
             self.blame(from, Offence::OutOfTurn);
-            return self.respond(channel, Response::Stranger);
+            return self.respond(caller.channel, Response::Stranger);
         }
         match request {
             Request::Hello { .. } | Request::Malformed | Request::Torn | Request::Late => {}
             // It has been admitted since; its neighbour sends again what matters.
-            Request::Early => self.respond(channel, Response::Busy),
+            Request::Early => self.respond(caller.channel, Response::Busy),
             Request::Records(records) => {
                 self.take_records(from, records);
-                self.respond(channel, Response::Done);
+                self.respond(caller.channel, Response::Done);
             }
             Request::Packet {
                 hops,
                 deadline_ms,
                 envelope,
-            } => self.on_packet(from, hops, deadline_ms, envelope, channel),
+            } => self.on_packet(from, hops, deadline_ms, envelope, caller),
         }
     }
 
@@ -187,7 +192,7 @@ impl Node {
         hops: u8,
         deadline_ms: u32,
         bytes: Arc<[u8]>,
-        channel: ResponseChannel<Response>,
+        caller: Caller,
     ) {
         let limit = self.options.limits.message_bytes;
         let deadline_ms = deadline_ms.min(LONGEST_REQUEST.as_millis() as u32);
@@ -199,13 +204,13 @@ impl Node {
                 if let Some(offence) = Offence::of_bringer(from, &bytes, fault) {
                     self.blame(from, offence);
                 }
-                return self.respond(channel, Response::Busy);
+                return self.respond(caller.channel, Response::Busy);
             }
         };
         if envelope.to == Some(from) {
             // It would only come back, and take room here until then.
             self.blame(from, Offence::Frame);
-            return self.respond(channel, Response::Busy);
+            return self.respond(caller.channel, Response::Busy);
         }
         let is_mine = envelope.to.is_none_or(|to| to == self.me);
         let of = if is_mine {
@@ -217,15 +222,19 @@ impl Node {
         if self.membership.lease(envelope.author).is_none() {
             // A stranger's words, or those of one who has just left. Only what members say
             // is remembered.
-            return self.respond(channel, Response::Busy);
+            return self.respond(caller.channel, Response::Busy);
         }
-        let sight = self.replay.see(envelope.author, envelope.sequence, from);
+        let (author, sequence) = (envelope.author, envelope.sequence);
+        let sight = self.replay.see(author, sequence, from);
         if sight != Sight::New {
-            // While leases change, a message may go in a circle: nobody's fault.
-            if is_mine && sight == Sight::Replayed {
+            // While leases change, a message may go in a circle and come by another way:
+            // nobody's fault. Nobody passes one on twice over one link.
+            if sight == Sight::Replayed {
                 self.blame(from, Offence::Envelope(Fault::Replayed));
+            } else if from == author && self.replay.is_too_old(author, sequence) {
+                self.blame(from, Offence::Envelope(Fault::Expired));
             }
-            return self.respond(channel, Response::Busy);
+            return self.respond(caller.channel, Response::Busy);
         }
         match envelope.errand {
             Errand::Ask(_) => self.carry(Packet {
@@ -233,18 +242,18 @@ impl Node {
                 hops,
                 deadline_ms,
                 from: Some(from),
-                origin: Origin::Theirs(channel),
+                origin: Origin::Theirs(caller),
             }),
             Errand::HandOn(_) if envelope.to.is_none() => {
                 let is_delivered = self.take_broadcast(from, &envelope);
-                self.respond_taken(channel, is_delivered);
+                self.respond_taken(caller.channel, is_delivered);
             }
             Errand::HandOn(_) | Errand::Send(_) if is_mine => {
                 let is_delivered = self.deliver(&envelope, None);
-                self.respond_taken(channel, is_delivered);
+                self.respond_taken(caller.channel, is_delivered);
             }
             Errand::HandOn(_) | Errand::Send(_) => {
-                self.respond(channel, Response::Done);
+                self.respond(caller.channel, Response::Done);
                 self.carry(Packet {
                     envelope,
                     hops,
@@ -255,7 +264,7 @@ impl Node {
             }
             Errand::Lease | Errand::Suspicion | Errand::Answer(_) => {
                 self.blame(from, Offence::Frame);
-                self.respond(channel, Response::Busy);
+                self.respond(caller.channel, Response::Busy);
             }
         }
     }
@@ -365,7 +374,7 @@ impl Node {
                 match response {
                     // It has overtaken the welcome, and goes again when there is a link or
                     // another way. Each time takes a hop, so that it comes to an end.
-                    Some(Response::Stranger) => self.carry(packet),
+                    Some(Response::Stranger) => self.carry(*packet),
                     response => self.on_packet_response(packet.origin, response),
                 }
             }
@@ -375,17 +384,16 @@ impl Node {
 
     fn on_packet_response(&mut self, origin: Origin, response: Option<Response>) {
         match (origin, response) {
-            (Origin::Mine { to, question }, Some(Response::Answer(bytes))) => {
-                self.shared.arrived(to);
+            (Origin::Mine { to, size, question }, Some(Response::Answer(bytes))) => {
+                self.shared.arrived(to, size);
                 let body = self.open_answer(bytes, to, question.as_ref().map(|(_, s)| *s));
                 if let (Some((replier, _)), Some(body)) = (question, body) {
                     replier.answer(body);
                 }
             }
-            (Origin::Mine { to, .. }, Some(Response::Done)) => self.shared.arrived(to),
-            (Origin::Theirs(channel), Some(Response::Answer(bytes))) => {
-                self.count_sent(Use::Carried, 1, bytes.len());
-                self.respond(channel, Response::Answer(bytes));
+            (Origin::Mine { to, size, .. }, Some(Response::Done)) => self.shared.arrived(to, size),
+            (Origin::Theirs(caller), Some(Response::Answer(bytes))) => {
+                self.give_answer(caller, bytes, Use::Carried);
             }
             (Origin::Nobody, Some(_)) => {}
             (origin, _) => self.lose(origin),
@@ -397,8 +405,8 @@ impl Node {
     pub(super) fn lose(&mut self, origin: Origin) {
         self.shared.counters.dropped(1);
         match origin {
-            Origin::Mine { to, .. } => self.shared.arrived(to),
-            Origin::Theirs(channel) => self.respond(channel, Response::Busy),
+            Origin::Mine { to, size, .. } => self.shared.arrived(to, size),
+            Origin::Theirs(caller) => self.respond(caller.channel, Response::Busy),
             Origin::Nobody => {}
         }
     }
@@ -422,6 +430,9 @@ impl Node {
 
     /// Sends what has waited for a link.
     pub(super) fn send_waiting(&mut self, peer: PeerId) {
+        if let Some(libp2p_peer) = identity::to_libp2p(peer) {
+            self.move_up(libp2p_peer);
+        }
         for packet in self.waiting.take(peer) {
             self.carry(packet);
         }
@@ -438,6 +449,8 @@ impl Node {
         }
         self.tick_questions();
         self.tick_lanes();
+        let is_leaf = self.role() == Role::Leaf;
+        self.shared.is_leaf.store(is_leaf, Relaxed);
     }
 
     pub(super) fn ask(&mut self, peer: Libp2pPeerId, request: Request, outbound: Outbound) {

@@ -55,9 +55,12 @@ pub struct Reach {
     verdict: Reachability,
     /// Whether somebody has connected straight to this peer.
     has_inbound: bool,
-    /// Dials that the node itself has begun, not a part of the swarm for others.
-    own_dials: HashSet<ConnectionId>,
+    /// Dials that the node itself has begun, not a part of the swarm for others, and to whom
+    /// if that is known.
+    own_dials: HashMap<ConnectionId, Option<PeerId>>,
     connections: HashMap<ConnectionId, Connection>,
+    /// Connected peers to which addresses have led that do not name them.
+    led_to: HashMap<Multiaddr, Libp2pPeerId>,
     /// Connected peers that carry connections.
     relays: HashSet<Libp2pPeerId>,
     places: HashMap<ListenerId, Place>,
@@ -65,6 +68,18 @@ pub struct Reach {
     is_relay: bool,
     upgraded: u64,
     carried: usize,
+}
+
+impl Reach {
+    /// Whether a call to a peer is under way.
+    pub fn is_called(&self, peer: PeerId) -> bool {
+        self.own_dials.values().any(|called| *called == Some(peer))
+    }
+
+    /// How many calls are.
+    pub fn calls(&self) -> usize {
+        self.own_dials.len()
+    }
 }
 
 impl Node {
@@ -76,31 +91,32 @@ impl Node {
     /// Dials, as the node itself wants it.
     pub(super) fn call(&mut self, options: DialOpts) -> Result<(), DialError> {
         let dial = options.connection_id();
+        let peer = options.get_peer_id();
+        let peer = peer.and_then(|peer| identity::from_libp2p(&peer));
         self.swarm.behaviour_mut().guard.trust(dial);
         self.swarm.dial(options)?;
-        self.reach.own_dials.insert(dial);
+        self.reach.own_dials.insert(dial, peer);
         Ok(())
     }
 
     /// A dial is over; tells whether the node had begun it.
     pub(super) fn was_own_dial(&mut self, dial: ConnectionId) -> bool {
-        self.reach.own_dials.remove(&dial)
+        self.reach.own_dials.remove(&dial).is_some()
     }
 
-    /// Notes a connection. One that only shows the other side that it can be reached is
-    /// closed at once.
+    /// Notes a connection. A spare one is closed at once; tells whether it is one.
     pub(super) fn note_connection(
         &mut self,
         peer: Libp2pPeerId,
         connection: ConnectionId,
         endpoint: &ConnectedPoint,
         is_own: bool,
-    ) {
+    ) -> bool {
         let is_relayed = endpoint.is_relayed();
         let since_ms = self.now_ms();
-        let has_direct = self.has_direct(peer);
         self.reach.has_inbound |= endpoint.is_listener() && !is_relayed;
-        if endpoint.is_dialer() && !is_relayed && has_direct && !is_own {
+        let is_spare = endpoint.is_dialer() && !is_relayed && self.is_spare(peer, is_own);
+        if is_spare {
             self.swarm.close_connection(connection);
         }
         if is_relayed {
@@ -120,6 +136,32 @@ impl Node {
             near: came_from.and_then(addresses::neighbourhood),
         };
         self.reach.connections.insert(connection, connection_now);
+        is_spare
+    }
+
+    /// Whether one more connection straight to a peer, made from here, is of no use: it only
+    /// shows the other side that it can be reached, or there is a link, or it is the second
+    /// one of this peer's own. If both sides dial at once both connections stay, or each side
+    /// might close one of them.
+    fn is_spare(&self, peer: Libp2pPeerId, is_own: bool) -> bool {
+        let is_link = |peer| self.links.contains(&peer);
+        let is_enough = !is_own || identity::from_libp2p(&peer).is_some_and(is_link);
+        let is_direct = |other: &Connection| other.peer == peer && !other.is_relayed;
+        let mut all = self.reach.connections.values();
+        all.any(|other| is_direct(other) && (is_enough || other.dialled.is_some()))
+    }
+
+    /// An address has led to somebody.
+    pub(super) fn note_way(&mut self, address: &Multiaddr, peer: Libp2pPeerId) {
+        if addresses::name(address).is_none() {
+            self.reach.led_to.insert(address.clone(), peer);
+        }
+    }
+
+    /// Who is at an address, if it says so or has led to somebody who is still connected.
+    pub(super) fn peer_at(&self, address: &Multiaddr) -> Option<Libp2pPeerId> {
+        let led_to = || self.reach.led_to.get(address).copied();
+        addresses::name(address).or_else(led_to)
     }
 
     /// Notes the end of a connection; `is_last` if it was the last one to its peer.
@@ -132,6 +174,7 @@ impl Node {
         self.reach.connections.remove(&connection);
         if is_last {
             self.reach.relays.remove(&peer);
+            self.reach.led_to.retain(|_, other| *other != peer);
         }
     }
 

@@ -96,7 +96,7 @@ impl Node {
 
     fn ability(&self) -> Ability {
         Ability {
-            is_allowed: self.options.allow_supernode,
+            is_allowed: self.shared.may_be_supernode.load(Relaxed),
             is_reachable: self.is_reachable(),
             has_capacity: self.has_capacity(),
             uptime_ms: self.now_ms(),
@@ -383,8 +383,10 @@ impl Node {
         // The signature is what costs time, so first of all comes what needs none. Most of
         // what neighbours tell each other is known.
         let label = Label::read(&bytes).ok_or(Fault::Undecodable)?;
-        let is_held =
-            label.errand == Errand::Lease && self.membership.holds(label.author, label.sequence);
+        let is_back = label.author == from && self.membership.misses(from);
+        let is_held = label.errand == Errand::Lease
+            && !is_back
+            && self.membership.holds(label.author, label.sequence);
         if is_held || !self.records_heard.take(from, now.since_start_ms) {
             return Ok((label.author, News::Nothing));
         }
@@ -419,7 +421,8 @@ impl Node {
         }
         let is_news = if suspicion.peer == self.me {
             // Somebody thinks that this peer is dead. It is not, whichever lease is meant:
-            // others may hold an older one.
+            // others may hold an older one. Nor does it matter whether the author is a member:
+            // others may have heard so before.
             self.is_suspected = true;
             self.update_lease();
             false

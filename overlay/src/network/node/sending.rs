@@ -3,11 +3,13 @@
 //! A connection carries a bounded number of exchanges, both ways together; what comes on
 //! top is thrown away by the library. So each side keeps to its half, and what finds no
 //! room waits in a bounded line until a response makes some. Whoever answers nothing for
-//! a while, though much is under way or some of it has failed, is not waited for any longer.
-//! Whoever answers now and then is, and holds up no more bytes than one link may; what is
-//! carried for others leaves room for this peer's own.
+//! a while, though much is under way or some of it has failed, is not waited for any longer,
+//! and blamed for it if others do answer. Whoever answers now and then is, and holds up no
+//! more bytes than one link may; what is carried for others leaves room for this peer's own.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
 
 use libp2p::PeerId as Libp2pPeerId;
 
@@ -15,6 +17,8 @@ use super::super::frame::Request;
 use super::Node;
 use super::packets::{Outbound, Packet};
 use crate::identity;
+use crate::meter::{Direction, Meter};
+use crate::offenders::Offence;
 
 /// Packets under way over one link; both halves and some records fit into a connection.
 const MOST_AT_ONCE: usize = 48;
@@ -22,17 +26,20 @@ const MOST_AT_ONCE: usize = 48;
 const STALLED_MS: u64 = 20_000;
 /// How long such a peer is left alone.
 const STALLED_REST_MS: u64 = 60_000;
+/// Somebody else has answered a ping within so long, if this peer's own line works: there is
+/// one every 15 s.
+const OTHERS_ANSWER: Duration = Duration::from_secs(18);
 /// Packets that wait for one link.
 const MOST_IN_LINE: usize = 512;
 /// Bytes of packets under way to all peers together; beyond, packets are dropped.
 const MOST_BYTES: usize = 64 << 20;
 /// Those of them that are carried for others.
 const MOST_CARRIED_BYTES: usize = MOST_BYTES / 2;
-/// Those of them that go over one link: as many of a quarter of a megabyte as may be under way
-/// to one peer fit, so that its sender hears that it is busy before anything is dropped.
+/// Those of them that go over one link: all that this peer itself may have under way to one
+/// peer fit, so that the layer above hears that it is busy before anything is dropped.
 const MOST_LANE_BYTES: usize = 20 << 20;
-/// So many of them are much: one more of the largest packets would find no room.
-const MUCH_LANE_BYTES: usize = 18 << 20;
+/// So many of them are much: one more of this peer's largest messages would be refused.
+const MUCH_LANE_BYTES: usize = 17 << 20;
 /// What a packet takes beside its envelope.
 const PACKET_BYTES: usize = 1 << 10;
 
@@ -42,11 +49,49 @@ pub struct Lane {
     under_way: usize,
     /// Bytes of all of them, under way and in line.
     bytes: usize,
-    /// When a packet was last answered, or the first one since then set out.
-    answered_ms: u64,
-    /// Whether a packet since then got no answer.
+    /// When a packet was last done with, or set out while no other one was under way.
+    since_ms: u64,
+    /// How long packets were waited for before that, since the last answer.
+    waited_ms: u64,
+    /// Whether the last packet that is done with got no answer.
     has_failed: bool,
     line: VecDeque<Packet>,
+}
+
+impl Lane {
+    /// A packet sets out.
+    fn begin(&mut self, now_ms: u64) {
+        // While nothing was under way there was nothing to answer.
+        if self.under_way == 0 {
+            self.since_ms = now_ms;
+        }
+        self.under_way += 1;
+    }
+
+    /// A packet is done with.
+    fn end(&mut self, is_answered: bool, now_ms: u64) {
+        self.has_failed = !is_answered;
+        self.waited_ms = match is_answered {
+            true => 0,
+            false => self.waited(now_ms),
+        };
+        self.since_ms = now_ms;
+        self.under_way = self.under_way.saturating_sub(1);
+    }
+
+    /// How long packets have been waited for since the last answer.
+    fn waited(&self, now_ms: u64) -> u64 {
+        match self.under_way {
+            0 => self.waited_ms,
+            _ => self.waited_ms + now_ms.saturating_sub(self.since_ms),
+        }
+    }
+
+    /// Whether there is nobody who reads.
+    fn is_stalled(&self, now_ms: u64) -> bool {
+        let is_much = self.under_way >= MOST_AT_ONCE || self.bytes >= MUCH_LANE_BYTES;
+        (is_much || self.has_failed) && self.waited(now_ms) >= STALLED_MS
+    }
 }
 
 /// What a packet takes.
@@ -132,23 +177,24 @@ impl Node {
         }
     }
 
-    /// Sends what there is room for.
-    fn move_up(&mut self, peer: Libp2pPeerId) {
+    /// Sends what there is room for. Whoever says that there is no link gets nothing more
+    /// until there is one again.
+    pub(super) fn move_up(&mut self, peer: Libp2pPeerId) {
+        if !identity::from_libp2p(&peer).is_some_and(|peer| self.links.contains(&peer)) {
+            return;
+        }
         let now_ms = self.now_ms();
         while let Some(lane) = self.lanes.get_mut(&peer)
             && lane.under_way < MOST_AT_ONCE
             && let Some(packet) = lane.line.pop_front()
         {
-            if lane.under_way == 0 && !lane.has_failed {
-                lane.answered_ms = now_ms;
-            }
-            lane.under_way += 1;
+            lane.begin(now_ms);
             let request = Request::Packet {
                 hops: packet.hops,
                 deadline_ms: packet.deadline_ms,
                 envelope: packet.envelope.bytes.clone(),
             };
-            self.ask(peer, request, Outbound::Packet(packet));
+            self.ask(peer, request, Outbound::Packet(Box::new(packet)));
         }
     }
 
@@ -157,11 +203,7 @@ impl Node {
         self.unload(peer, packet);
         let now_ms = self.now_ms();
         if let Some(lane) = self.lanes.get_mut(&peer) {
-            lane.has_failed = !is_answered;
-            if is_answered {
-                lane.answered_ms = now_ms;
-            }
-            lane.under_way = lane.under_way.saturating_sub(1);
+            lane.end(is_answered, now_ms);
             let is_remembered = lane.has_failed && self.swarm.is_connected(&peer);
             if lane.under_way == 0 && lane.line.is_empty() && !is_remembered {
                 self.lanes.remove(&peer);
@@ -172,18 +214,36 @@ impl Node {
 
     /// Parts with those who do not read.
     pub(super) fn tick_lanes(&mut self) {
-        let now_ms = self.now_ms();
-        let is_stalled = |lane: &Lane| {
-            let is_much = lane.under_way >= MOST_AT_ONCE || lane.bytes >= MUCH_LANE_BYTES;
-            let is_waiting = is_much || (lane.has_failed && lane.under_way > 0);
-            is_waiting && now_ms >= lane.answered_ms + STALLED_MS
-        };
-        let stalled = self.lanes.iter().filter(|(_, lane)| is_stalled(lane));
-        let stalled: Vec<_> = stalled.map(|(&peer, _)| peer).collect();
-        for peer in stalled.iter().filter_map(identity::from_libp2p) {
-            tracing::info!("{peer} answers nothing: the link is closed");
-            self.part(peer, STALLED_REST_MS);
+        let peers: Vec<_> = self.lanes.keys().copied().collect();
+        for peer in peers {
+            self.part_if_deaf(peer);
         }
+    }
+
+    /// Parts with a peer that does not read, and leaves it alone for a while.
+    pub(super) fn part_if_deaf(&mut self, libp2p_peer: Libp2pPeerId) {
+        let now_ms = self.now_ms();
+        let lane = self.lanes.get_mut(&libp2p_peer);
+        let Some(lane) = lane.filter(|lane| lane.is_stalled(now_ms)) else {
+            return;
+        };
+        // It is blamed once, however long closing takes.
+        (lane.since_ms, lane.waited_ms) = (now_ms, 0);
+        let Some(peer) = identity::from_libp2p(&libp2p_peer) else {
+            return;
+        };
+        tracing::info!("{peer} answers nothing: the link is closed");
+        // If nobody answers, this peer's own line is to blame; or its user's limit, if any.
+        let has_limit = |meter: &Arc<dyn Meter>| {
+            let mut ways = [Direction::Up, Direction::Down].into_iter();
+            ways.any(|way| meter.limit(way).is_some())
+        };
+        let is_limited = self.options.meter.as_ref().is_some_and(has_limit);
+        let contacts = &self.shared.counters.contacts;
+        if !is_limited && contacts.others_answer(peer, OTHERS_ANSWER) {
+            self.blame(peer, Offence::Deaf);
+        }
+        self.part(peer, STALLED_REST_MS);
     }
 
     /// A link has ended: nothing waits for it any more.
@@ -226,6 +286,36 @@ mod tests {
             let weight = Weight::new(1 << 20, is_carried);
             (0..100).filter(|_| self.with(lane).add(weight)).count()
         }
+    }
+
+    /// One question without an answer closed a healthy link with the next packet, much later.
+    #[test]
+    fn a_packet_has_its_time_whenever_the_last_one_failed() {
+        let mut lane = Lane::default();
+        lane.begin(0);
+        lane.end(false, 1_000);
+        let later_ms = 3_600_000;
+        assert!(!lane.is_stalled(later_ms), "nothing is under way");
+        lane.begin(later_ms);
+        lane.begin(later_ms + 1);
+        // It was waited for the first one, too.
+        let stalled_ms = later_ms + STALLED_MS - 1_000;
+        assert!(!lane.is_stalled(stalled_ms - 1));
+        assert!(lane.is_stalled(stalled_ms));
+        lane.end(true, stalled_ms);
+        assert!(!lane.is_stalled(stalled_ms + 2 * STALLED_MS), "it reads");
+    }
+
+    /// Packets that fail one at a time, each of them soon, are no answers either.
+    #[test]
+    fn whoever_answers_nothing_is_found_out_packet_by_packet() {
+        let mut lane = Lane::default();
+        for round in 0..2 {
+            assert!(!lane.is_stalled(round * 60_000));
+            lane.begin(round * 60_000);
+            lane.end(false, round * 60_000 + STALLED_MS / 2);
+        }
+        assert!(lane.is_stalled(60_000 + STALLED_MS / 2));
     }
 
     /// One member that answered a packet each fifteen seconds stopped those of all others.

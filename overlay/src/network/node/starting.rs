@@ -21,7 +21,8 @@ use super::super::options::{Options, StartError};
 use super::super::shared::Shared;
 use super::super::transport;
 use super::super::turns::{self, Turns};
-use super::gossip::{MeshAge, Told};
+use super::answers::Unread;
+use super::gossip::{MeshAge, Slow, Told};
 use super::keeping::{self, SAVE_MS};
 use super::reaching::Reach;
 use super::records::{OWN_LEASES, RECORDS};
@@ -104,6 +105,7 @@ impl Node {
             election: Election::new(options.patience),
             links: Vec::new(),
             visitors: HashMap::new(),
+            leaf_links: BTreeSet::new(),
             unwanted: BTreeMap::new(),
             probed: BTreeSet::new(),
             reach: Reach::default(),
@@ -126,6 +128,7 @@ impl Node {
             for_leaves: Vec::new(),
             told: Told::default(),
             mesh_age: MeshAge::default(),
+            slow: Slow::default(),
             exchanged_ms: 0,
             mended_ms: 0,
             save_due_ms: SAVE_MS,
@@ -138,6 +141,7 @@ impl Node {
             lanes: HashMap::new(),
             waiting: WaitingRoom::default(),
             questions: BTreeMap::new(),
+            unread: Unread::default(),
             pending: BTreeMap::new(),
             last_id: 0,
             gossip_count: 0,
