@@ -7,7 +7,7 @@ use std::{env, fs, process};
 
 use peercrawl_overlay::handshake::Fact;
 use peercrawl_overlay::network::{Kind, NetworkOverlay, Options, StartError, start};
-use peercrawl_overlay::{Event, Overlay, Purpose, Role, Verdict};
+use peercrawl_overlay::{Contact, Event, Overlay, Purpose, Role, Verdict};
 
 use crate::fleet::{DEADLINE, Net, eventually, options};
 
@@ -275,6 +275,57 @@ fn leaves_find_another_supernode_within_ten_seconds() {
         "{:?}",
         begun.elapsed()
     );
+}
+
+/// A leaf called a supernode that it had let go of at once, to see whether it lived, and let go
+/// of it again: for ever, with all leases told each time.
+#[test]
+fn a_leaf_that_lets_go_of_a_supernode_does_not_call_it_again() {
+    // Each is alone at first, and so a supernode.
+    let alone = (1..=5).map(|number| start(Kind::Supernode, options(number, &[])).unwrap());
+    let supernodes: Vec<_> = alone.collect();
+    eventually("all are supernodes", || {
+        let is_one = |peer: &Arc<NetworkOverlay>| peer.members()[0].role == Role::Supernode;
+        supernodes.iter().all(is_one)
+    });
+    for peer in &supernodes[1..] {
+        assert!(peer.seek_at(&supernodes[0].listening()));
+    }
+    eventually("they are one network", || {
+        supernodes.iter().all(|peer| peer.members().len() == 5)
+    });
+    let known: Vec<_> = supernodes
+        .iter()
+        .flat_map(|peer| peer.listening())
+        .collect();
+    let leaf = Options {
+        allow_supernode: false,
+        ..options(6, &known)
+    };
+    let leaf = start(Kind::Supernode, leaf).unwrap();
+    // Those that it has met, beside the three that lead to it.
+    let others = || {
+        let members = leaf.members();
+        let me = members
+            .iter()
+            .find(|member| member.id == leaf.me())
+            .unwrap();
+        let mut contacts = leaf.contacts();
+        contacts.retain(|contact| !me.via.contains(&contact.peer));
+        (me.via.len() == 3 && contacts.len() == 2).then_some(contacts)
+    };
+    let are_linked = |linked: bool| {
+        let is_so = |other: &Contact| other.round_trip.is_some() == linked;
+        others().is_some_and(|others| others.iter().all(is_so))
+    };
+    eventually("it has two too many", || are_linked(true));
+    eventually("it has let go of them", || are_linked(false));
+    let said = || others().map(|others| others.iter().map(|other| other.bytes_sent).sum::<u64>());
+    let (before, until) = (said(), Instant::now() + Duration::from_secs(4));
+    while Instant::now() < until {
+        assert_eq!(said(), before, "it calls them again");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 #[test]

@@ -252,9 +252,11 @@ impl Node {
         for peer in unwanted {
             let since_ms = *self.unwanted.entry(peer).or_insert(now_ms);
             if now_ms >= since_ms + UNWANTED_MS
-                && let Some(peer) = identity::to_libp2p(peer)
+                && let Some(libp2p_peer) = identity::to_libp2p(peer)
             {
-                let _gone = self.swarm.disconnect_peer_id(peer);
+                // Let go on purpose, and no link any more: nobody looks where it has gone.
+                self.links.retain(|&link| link != peer);
+                let _gone = self.swarm.disconnect_peer_id(libp2p_peer);
             }
         }
         self.part_with_silent(now_ms);
