@@ -59,9 +59,18 @@ pub struct Demo {
 struct DemoReport {
     #[serde(flatten)]
     report: Report,
-    peers: Vec<Report>,
+    peers: Vec<PeerReport>,
     reachable: u64,
+    distinct_contents: u64,
     fetched_twice: u64,
+}
+
+/// What it prints of one peer.
+#[derive(Serialize)]
+struct PeerReport {
+    #[serde(flatten)]
+    report: Report,
+    capacity: u8,
 }
 
 impl Demo {
@@ -153,11 +162,15 @@ impl Demo {
             is_stopped = stop.try_recv().is_ok();
         }
         progress.finish();
-        let peers = fleet.shutdown();
+        let capacities = fleet.capacities();
+        let reports = fleet.shutdown();
         let report = DemoReport {
-            report: Report::sum(&peers),
-            peers,
+            report: Report::sum(&reports),
+            peers: std::iter::zip(reports, capacities)
+                .map(|(report, capacity)| PeerReport { report, capacity })
+                .collect(),
             reachable: truth.reachable,
+            distinct_contents: truth.distinct_contents,
             fetched_twice: web.log().fetched_twice,
         };
         self.print(&report, &web)?;

@@ -1,5 +1,6 @@
 //! The peers of a demo: N engines in this process, on an overlay of real sockets. They
-//! share the volunteer's limits: together they take no more than one peer would.
+//! share the volunteer's limits: together they take no more than one peer would. Tests can
+//! make them [different](Variety).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -30,11 +31,32 @@ const POLL: Duration = Duration::from_millis(2);
 pub struct Fleet {
     settings: Settings,
     web: Arc<Web>,
-    /// What is different for these peers.
-    change: fn(Options) -> Options,
+    variety: Variety,
     engines: Vec<Engine>,
     limits: Arc<Limits>,
     begun: Instant,
+}
+
+/// How the peers differ from those of the demo, and from each other.
+#[derive(Debug, Clone)]
+pub struct Variety {
+    /// What is different about their overlay.
+    pub options: fn(Options) -> Options,
+    /// Their capacities, the first one's first; those of the settings where this ends.
+    pub capacities: Vec<u8>,
+    /// Whether each has the limits of the settings for itself.
+    pub has_own_limits: bool,
+}
+
+impl Default for Variety {
+    /// None.
+    fn default() -> Self {
+        Self {
+            options: |options| options,
+            capacities: Vec::new(),
+            has_own_limits: false,
+        }
+    }
 }
 
 /// The names of the built-in web.
@@ -66,15 +88,15 @@ impl Fleet {
     /// Starts so many peers, which find each other through the first one. They listen
     /// on loopback alone.
     pub fn start(peers: u8, settings: &Settings, web: &Arc<Web>) -> Result<Self, FleetError> {
-        Self::start_with(peers, settings, web, |options| options)
+        Self::start_with(peers, settings, web, Variety::default())
     }
 
-    /// The same, on an overlay with other options.
+    /// The same, with peers that are different.
     pub fn start_with(
         peers: u8,
         settings: &Settings,
         web: &Arc<Web>,
-        change: fn(Options) -> Options,
+        variety: Variety,
     ) -> Result<Self, FleetError> {
         let mut settings = settings.clone();
         // Ports are used again: peers of an earlier fleet find nobody here.
@@ -91,7 +113,7 @@ impl Fleet {
             limits: Limits::new(&settings.limits),
             settings,
             web: web.clone(),
-            change,
+            variety,
             engines: Vec::new(),
             begun: Instant::now(),
         };
@@ -105,16 +127,25 @@ impl Fleet {
     pub fn add(&mut self) -> Result<(), FleetError> {
         let number = self.engines.len() as u8 + 1;
         let secret = *blake3::hash(&[IDENTITIES, number]).as_bytes();
-        let limits = self.limits.clone();
-        limits.gate.set_peers(number.into());
-        self.settings.distribution.index = u32::from(number) - 1;
-        let options = joining::options(&self.settings, secret, limits.clone());
-        let overlay = joining::start(&self.settings, (self.change)(options))
+        let index = usize::from(number) - 1;
+        let limits = match self.variety.has_own_limits {
+            true => Limits::new(&self.settings.limits),
+            false => {
+                self.limits.gate.set_peers(number.into());
+                self.limits.clone()
+            }
+        };
+        let mut settings = self.settings.clone();
+        settings.distribution.index = index as u32;
+        if let Some(&capacity) = self.variety.capacities.get(index) {
+            settings.distribution.capacity = capacity;
+        }
+        let options = joining::options(&settings, secret, limits.clone());
+        let overlay = joining::start(&settings, (self.variety.options)(options))
             .map_err(|why| FleetError::Overlay(number, why))?;
         if number == 1 {
             self.settings.overlay.bootstrap = overlay.listening();
         }
-        let mut settings = self.settings.clone();
         if number > 1 {
             // The web's log tells the peers apart by it.
             let page = &mut settings.politeness.bot_page;
@@ -186,6 +217,17 @@ impl Fleet {
     /// The engines, the first one first.
     pub fn engines(&self) -> &[Engine] {
         &self.engines
+    }
+
+    /// What each peer offers to take: its weight among them.
+    pub fn capacities(&self) -> Vec<u8> {
+        let offered = |engine: &Engine| {
+            let me = engine.overlay().me();
+            let ownership = engine.ownership();
+            let found = ownership.members().iter().find(|member| member.id == me);
+            found.map_or(0, |member| member.capacity)
+        };
+        self.engines.iter().map(offered).collect()
     }
 
     /// What each peer has done so far.

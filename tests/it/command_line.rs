@@ -525,9 +525,30 @@ fn the_demo_reaches_every_page_once() {
     let but = "urls.trap";
     let mut expected = names(&serde_json::from_str(REPORT).unwrap(), "", but);
     assert_eq!(report["peers"].as_array().unwrap().len(), 1);
-    assert_eq!(names(&report["peers"][0], "", but), expected);
-    expected.extend(["peers", "reachable", "fetched_twice"].map(String::from));
+    let mut of_peer = expected.clone();
+    of_peer.insert("capacity".to_owned());
+    assert_eq!(names(&report["peers"][0], "", but), of_peer);
+    let more = ["peers", "reachable", "distinct_contents", "fetched_twice"];
+    expected.extend(more.map(String::from));
     assert_eq!(names(&report, "", but), expected);
+}
+
+#[test]
+fn a_demo_with_supernodes_shows_that_all_was_fetched_once_and_shared() {
+    let mut arguments = vec!["demo", "--headless", "--json", "--overlay", "supernode"];
+    arguments.extend(["--peers", "4", "--hosts", "40", "--pages", "400"]);
+    arguments.extend(["--set", "content.answer_ms=60000"]);
+    let done = Home::new().run(&arguments).expect_status(0);
+    let report = done.json();
+    assert_eq!(report["pages"], report["reachable"]);
+    assert!(done.pages() >= 360, "{done:?}");
+    assert_eq!(report["fetched_twice"], 0);
+    assert_eq!(report["content"]["new"], report["distinct_contents"]);
+    assert_eq!(report["content"]["unknown"], 0);
+    let peers = report["peers"].as_array().unwrap();
+    assert_eq!(peers.len(), 4);
+    assert!(peers.iter().all(|peer| peer["pages"].as_u64() > Some(0)));
+    assert!(peers.iter().all(|peer| peer["capacity"] == 16), "{report}");
 }
 
 /// All peers once had the same number, and most ranges nobody.

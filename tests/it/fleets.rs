@@ -4,14 +4,14 @@
 use std::time::{Duration, Instant};
 
 use peercrawl::config::OverlayChoice;
-use peercrawl::demo::fleet::Fleet;
+use peercrawl::demo::fleet::{Fleet, Variety};
 use peercrawl::demo::web::WebSpec;
 use peercrawl::distribution::{Key, Owner};
 use peercrawl::engine::Engine;
 use peercrawl::engine::tables::{SiteColumn, SiteQuery, SiteRow};
 use peercrawl::report::Report;
-use peercrawl_overlay::Role;
 use peercrawl_overlay::network::Options;
+use peercrawl_overlay::{Member, PeerId, Role};
 
 use crate::crawling::{assert_covered, assert_exact};
 use crate::crew::{DEADLINE, Settings, settings, wait_until, web, whole};
@@ -26,9 +26,12 @@ fn fleet_settings(overlay: OverlayChoice) -> Settings {
     settings
 }
 
-/// Crawls a web with so many hosts for each peer exactly; gives each peer's pages.
-fn pages_of_each(peers: u8, overlay: OverlayChoice, hosts_each: u32) -> Vec<u64> {
-    let hosts = hosts_each * u32::from(peers);
+/// What a peer takes upon itself without a limit.
+const WHOLE: u8 = 16;
+
+/// Crawls a web of so many hosts exactly, with peers of these capacities; gives each peer's
+/// pages.
+fn pages_of_each(capacities: &[u8], overlay: OverlayChoice, hosts: u32) -> Vec<u64> {
     let spec = WebSpec {
         page_bytes: 2_048,
         links: 10,
@@ -36,43 +39,68 @@ fn pages_of_each(peers: u8, overlay: OverlayChoice, hosts_each: u32) -> Vec<u64>
     };
     let web = web(spec);
     let settings = fleet_settings(overlay);
-    let mut fleet = Fleet::start(peers, &settings, &web).unwrap();
-    fleet.begin(whole(&web, &settings)).unwrap();
+    let variety = Variety {
+        capacities: capacities.to_vec(),
+        ..Variety::default()
+    };
+    let peers = capacities.len() as u8;
+    let mut fleet = Fleet::start_with(peers, &settings, &web, variety).unwrap();
     if overlay == OverlayChoice::Supernode {
-        wait_until("three supernodes", || supernodes(&fleet.engines()[0]) >= 3);
+        wait_until("all know three supernodes, and each leaf has three", || {
+            std::thread::sleep(Duration::from_millis(10));
+            fleet.engines().iter().all(knows_its_supernodes)
+        });
     }
+    fleet.begin(whole(&web, &settings)).unwrap();
+    assert_eq!(fleet.capacities(), capacities);
     assert!(fleet.wait(DEADLINE), "{:?}", fleet.reports());
     let reports = fleet.shutdown();
     assert_exact(&web, &Report::sum(&reports));
     reports.iter().map(|report| report.pages).collect()
 }
 
-fn supernodes(engine: &Engine) -> usize {
+/// Whether there are three supernodes at least, and every leaf is linked to three of them.
+fn knows_its_supernodes(engine: &Engine) -> bool {
     let members = engine.overlay().members();
-    let is_supernode = |role| role == Role::Supernode;
-    members.iter().filter(|m| is_supernode(m.role)).count()
+    let supernodes = || members.iter().filter(|m| m.role == Role::Supernode);
+    let is_supernode = |id: &PeerId| supernodes().any(|member| member.id == *id);
+    let has_three = |leaf: &Member| leaf.via.len() == 3 && leaf.via.iter().all(is_supernode);
+    let mut leaves = members.iter().filter(|m| m.role == Role::Leaf);
+    supernodes().count() >= 3 && leaves.all(has_three)
 }
 
-/// All have the same capacity, so all have the same share.
-fn assert_fair(pages: &[u64]) {
-    let share = pages.iter().sum::<u64>() as f64 / pages.len() as f64;
-    let is_fair = |&pages: &u64| (pages as f64 - share).abs() <= share / 4.0;
-    assert!(pages.iter().all(is_fair), "{pages:?} of {share} each");
+/// Each peer's pages are within a quarter of its share by capacity.
+fn assert_fair(capacities: &[u8], overlay: OverlayChoice, hosts: u32) {
+    let pages = pages_of_each(capacities, overlay, hosts);
+    let units: f64 = capacities.iter().copied().map(f64::from).sum();
+    let unit = pages.iter().sum::<u64>() as f64 / units;
+    for (&pages_of_one, &capacity) in pages.iter().zip(capacities) {
+        let share = unit * f64::from(capacity);
+        let off = (pages_of_one as f64 - share).abs() / share;
+        println!("capacity {capacity}: {pages_of_one} pages of {share:.0}, {off:.3} off");
+        assert!(off <= 0.25, "{pages:?} for {capacities:?}");
+    }
 }
 
 #[test]
 fn four_flat_peers_crawl_exactly_and_share_fairly() {
-    assert_fair(&pages_of_each(4, OverlayChoice::Flat, 100));
+    assert_fair(&[WHOLE; 4], OverlayChoice::Flat, 400);
 }
 
 #[test]
 fn eight_flat_peers_crawl_exactly_and_share_fairly() {
-    assert_fair(&pages_of_each(8, OverlayChoice::Flat, 100));
+    assert_fair(&[WHOLE; 8], OverlayChoice::Flat, 800);
 }
 
 #[test]
 fn sixteen_peers_with_supernodes_crawl_exactly_and_share_fairly() {
-    assert_fair(&pages_of_each(16, OverlayChoice::Supernode, 100));
+    assert_fair(&[WHOLE; 16], OverlayChoice::Supernode, 1_600);
+}
+
+/// The smallest of them has 100 hosts to expect.
+#[test]
+fn peers_that_offer_more_take_more() {
+    assert_fair(&[4, 8, 12, 16], OverlayChoice::Flat, 1_000);
 }
 
 /// A tenth of all gossip is lost at its receivers.
@@ -83,9 +111,12 @@ fn lost_gossip_costs_no_page() {
     // Long enough for a mesh to form, and with many messages: a tenth of them is something.
     settings.handing_on.batch_urls = 10;
     settings.politeness.private_delay_ms = 200;
-    let lossy = |options| Options {
-        lose_every: 10,
-        ..options
+    let lossy = Variety {
+        options: |options| Options {
+            lose_every: 10,
+            ..options
+        },
+        ..Variety::default()
     };
     let mut fleet = Fleet::start_with(4, &settings, &web, lossy).unwrap();
     fleet.begin(whole(&web, &settings)).unwrap();
@@ -96,8 +127,8 @@ fn lost_gossip_costs_no_page() {
     assert_exact(&web, &Report::sum(&fleet.shutdown()));
 }
 
-/// Whether a peer knows all four, and has only sites that are its own.
-fn has_its_share_alone(engine: &Engine) -> bool {
+/// Whether a peer knows so many, itself included, and has only sites that are its own.
+fn has_its_share_alone(engine: &Engine, members: usize) -> bool {
     let ownership = engine.ownership();
     let sites = engine.sites(&SiteQuery {
         search: String::new(),
@@ -106,7 +137,7 @@ fn has_its_share_alone(engine: &Engine) -> bool {
         rows: 0..usize::MAX,
     });
     let is_mine = |site: &SiteRow| ownership.owner(Key::of_host(&site.host)) == Owner::Me;
-    ownership.members().len() == 4 && sites.rows.iter().all(is_mine)
+    ownership.members().len() == members && sites.rows.iter().all(is_mine)
 }
 
 /// Two peers join in the middle of a crawl whose pace its servers set. The log shows
@@ -131,7 +162,10 @@ fn newcomers_take_their_share(overlay: OverlayChoice) {
     fleet.add().unwrap();
     wait_until("the newcomers have their share and work on it", || {
         fleet.engines()[2..].iter().all(|engine| pages(engine) > 0)
-            && fleet.engines().iter().all(has_its_share_alone)
+            && fleet
+                .engines()
+                .iter()
+                .all(|one| has_its_share_alone(one, 4))
     });
     assert!(
         begun.elapsed() < Duration::from_secs(10),
@@ -173,7 +207,11 @@ fn a_peer_whose_part_grows_takes_its_share() {
     let mut settings = fleet_settings(OverlayChoice::Flat);
     settings.politeness.private_delay_ms = 100;
     settings.limits.download_kib = 256;
-    let mut fleet = Fleet::start(2, &settings, &web).unwrap();
+    let variety = Variety {
+        has_own_limits: true,
+        ..Variety::default()
+    };
+    let mut fleet = Fleet::start_with(2, &settings, &web, variety).unwrap();
     fleet.begin(whole(&web, &settings)).unwrap();
     let part = || {
         let grown = &fleet.engines()[1];
@@ -187,8 +225,19 @@ fn a_peer_whose_part_grows_takes_its_share() {
     wait_until("both know the part", || part() == [Some(4); 2]);
     fleet.engines()[1].limits().set_download_kib(1_024);
     wait_until("both know that it has grown", || part() == [Some(16); 2]);
+    assert_eq!(fleet.capacities(), [4, 16], "the other's is as it was");
+    wait_until("each has its new share alone", || {
+        fleet
+            .engines()
+            .iter()
+            .all(|one| has_its_share_alone(one, 2))
+    });
     let waiting: u64 = fleet.engines().iter().map(Engine::queued).sum();
     assert!(waiting > 0, "the crawl is over already");
     assert!(fleet.wait(DEADLINE), "{:?}", fleet.reports());
-    assert_covered(&web, &Report::sum(&fleet.shutdown()));
+    let reports = fleet.shutdown();
+    let log = web.log();
+    assert!(log.moved_hosts > 0, "sites have moved");
+    assert_eq!(log.returns, 0);
+    assert_covered(&web, &Report::sum(&reports));
 }

@@ -179,7 +179,7 @@ fn named(name: String, work: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
 }
 
 /// The path of the next request; none at the end of the connection.
-fn next_path(reader: &mut impl BufRead) -> Option<String> {
+pub fn next_path(reader: &mut impl BufRead) -> Option<String> {
     let mut first = String::new();
     reader.read_line(&mut first).ok()?;
     let path = first.split(' ').nth(1)?.to_owned();

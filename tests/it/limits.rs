@@ -1,6 +1,9 @@
 //! The volunteer's limits, measured on a running peer, and what pausing means.
 
+use std::io::Write;
+use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -8,13 +11,17 @@ use peercrawl::conditions::{Reason, Verdict};
 use peercrawl::config::Settings;
 use peercrawl::demo::fleet::WebNames;
 use peercrawl::demo::web::{Web, WebSpec};
+use peercrawl::downloader::connection::Dialer;
 use peercrawl::engine::{Ending, Engine, Standing, Surroundings, WhyStopped};
 use peercrawl::joining;
 use peercrawl::limits::Limits;
 use peercrawl_overlay::memory::MemoryNetwork;
 use peercrawl_overlay::{Overlay, PeerId};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use crate::crew::{DEADLINE, engine, settings, wait_until, web, whole};
+use crate::hostile::{HostileWeb, next_path, page};
 
 const KIB: u64 = 1_024;
 
@@ -23,6 +30,15 @@ fn plain(hosts: u32, pages: u32) -> WebSpec {
     WebSpec {
         oddities: false,
         ..WebSpec::new(hosts, pages, 11)
+    }
+}
+
+/// A web of many small pages: requests and messages are most of the traffic.
+fn small_pages() -> WebSpec {
+    WebSpec {
+        page_bytes: 1_000,
+        links: 5,
+        ..plain(20, 4_000)
     }
 }
 
@@ -95,11 +111,7 @@ fn a_download_limit_is_kept_and_used_and_changes_while_it_runs() {
 
 #[test]
 fn an_upload_limit_is_kept_and_used() {
-    let web = web(WebSpec {
-        page_bytes: 1_000,
-        links: 5,
-        ..plain(20, 4_000)
-    });
+    let web = web(small_pages());
     let mut settings = settings();
     settings.limits.upload_kib = 16;
     let engine = engine(&settings, &MemoryNetwork::new(), 1, &web);
@@ -110,20 +122,76 @@ fn an_upload_limit_is_kept_and_used() {
     assert_eq!(engine.shutdown().errors_in_all(), 0);
 }
 
-/// What a peer sends to sites and what it sends to other peers is one upload.
-#[test]
-fn an_upload_limit_holds_fetches_and_overlay_together() {
-    let web = web(WebSpec {
-        page_bytes: 1_000,
-        links: 5,
-        ..plain(20, 4_000)
+/// A site that speaks TLS and has a page of 100 KiB at each address; and its certificate.
+fn secure_site(web: &mut HostileWeb) -> (String, CertificateDer<'static>) {
+    let names = vec!["127.200.0.1".to_owned()];
+    let certified = rcgen::generate_simple_self_signed(names).unwrap();
+    let key = PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
+    let certificate = certified.cert.der().clone();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate.clone()], key.into())
+        .unwrap();
+    let config = Arc::new(config);
+    let body = vec![b'x'; 100 << 10];
+    let site = web.raw(move |stream: &TcpStream| {
+        let tls = rustls::ServerConnection::new(config.clone()).unwrap();
+        let mut tls = std::io::BufReader::new(rustls::StreamOwned::new(tls, stream));
+        while next_path(&mut tls).is_some() {
+            if page(tls.get_mut(), &body)
+                .and_then(|()| tls.get_mut().flush())
+                .is_err()
+            {
+                return;
+            }
+        }
     });
+    (format!("https://{}/", site.address), certificate)
+}
+
+/// The limit is below TLS: what encryption adds is in it. Nobody signs certificates for
+/// this machine, so the connections are told whom to trust; they are the downloaders' own.
+#[test]
+fn a_download_limit_is_kept_and_used_over_tls() {
+    let mut web = HostileWeb::default();
+    let (url, certificate) = secure_site(&mut web);
     let mut settings = settings();
+    settings.limits.download_kib = 100;
+    let limits = Limits::new(&settings.limits);
+    let dialer = Dialer::new(&settings, limits.clone());
+    let roots = RootCerts::new_with_certs(&[Certificate::from_der(&certificate).to_owned()]);
+    let tls = TlsConfig::builder().root_certs(roots).build();
+    let (is_over, received) = (AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                let addresses = Arc::from(["127.200.0.1".parse().unwrap()]);
+                let connection = dialer.connection(addresses);
+                while !is_over.load(Relaxed) {
+                    connection.tape.expect(1 << 20);
+                    let request = connection.agent.get(&url).config();
+                    let answer = request.tls_config(tls.clone()).build().call();
+                    let body = answer.unwrap().body_mut().read_to_vec().unwrap();
+                    received.fetch_add(body.len() as u64, Relaxed);
+                }
+            });
+        }
+        assert_kept(100, ten_seconds_of(|| limits.bytes_down()), "over TLS");
+        is_over.store(true, Relaxed);
+        limits.set_download_kib(0);
+    });
+    // All of the pages, and not much more.
+    let (ours, pages) = (limits.bytes_down(), received.load(Relaxed));
+    assert!(ours > pages && ours < pages + pages / 20, "{ours} {pages}");
+}
+
+/// Two peers on a real overlay that have met and share this web.
+fn two_peers(settings: &mut Settings, web: &Arc<Web>) -> [Engine; 2] {
     settings.overlay.listen = vec!["/ip4/127.0.0.1/tcp/0".into()];
     settings.overlay.mdns = false;
-    settings.limits.upload_kib = 64;
-    // Requests so long that a few of them are all that is allowed.
-    settings.politeness.bot_page = format!("https://bot.example/{}", "a".repeat(1_500));
     let start = |settings: &Settings, secret: u8| {
         let limits = Limits::new(&settings.limits);
         let overlay = joining::join(settings, [secret; 32], limits.clone()).unwrap();
@@ -137,12 +205,46 @@ fn an_upload_limit_holds_fetches_and_overlay_together() {
         })
         .unwrap()
     };
-    let other = start(&settings, 7);
+    let other = start(settings, 7);
     settings.overlay.bootstrap = other.overlay().listening();
-    let engine = start(&settings, 8);
+    let engine = start(settings, 8);
     wait_until("they share the web", || {
         engine.owners() == 2 && other.owners() == 2
     });
+    [engine, other]
+}
+
+/// What comes from sites and what comes from other peers is one download.
+#[test]
+fn a_download_limit_holds_fetches_and_overlay_together() {
+    let web = web(small_pages());
+    let mut settings = settings();
+    settings.limits.download_kib = 64;
+    // Many small messages.
+    settings.handing_on.batch_urls = 2;
+    let [engine, other] = two_peers(&mut settings, &web);
+    engine.begin(whole(&web, &settings)).unwrap();
+    let (limits, overlay) = (engine.limits().clone(), engine.overlay().clone());
+    let from_peers = || overlay.statistics().socket_bytes_received;
+    let before = from_peers();
+    assert_kept(64, ten_seconds_of(|| limits.bytes_down()), "received");
+    let from_peers = from_peers() - before;
+    println!("of it {from_peers} bytes from the other peer");
+    assert!(from_peers > 10 * KIB, "{from_peers} bytes from the other");
+    assert!(engine.queued() > 0, "there was work enough");
+    assert_eq!(engine.shutdown().errors_in_all(), 0);
+    other.shutdown();
+}
+
+/// What a peer sends to sites and what it sends to other peers is one upload.
+#[test]
+fn an_upload_limit_holds_fetches_and_overlay_together() {
+    let web = web(small_pages());
+    let mut settings = settings();
+    settings.limits.upload_kib = 64;
+    // Requests so long that a few of them are all that is allowed.
+    settings.politeness.bot_page = format!("https://bot.example/{}", "a".repeat(1_500));
+    let [engine, other] = two_peers(&mut settings, &web);
     engine.begin(whole(&web, &settings)).unwrap();
     let (limits, overlay) = (engine.limits().clone(), engine.overlay().clone());
     let to_peers = || overlay.statistics().socket_bytes_sent;

@@ -76,6 +76,19 @@ fn without_a_display_it_says_so_and_runs_headless() {
     assert!(said.contains(why), "{said}");
 }
 
+/// One that nobody serves: the window fails after the data directory was opened.
+#[test]
+fn with_a_dead_display_it_says_so_and_runs_headless() {
+    let home = TempDir::new().unwrap();
+    let mut program = program(&[], home.path());
+    program.env("DISPLAY", ":4093");
+    let said = Headless::start(program).stop();
+    let why = "No window can be opened (";
+    assert!(said.contains(why), "{said}");
+    assert!(said.contains("): running headless"), "{said}");
+    assert!(home.path().join("data").exists());
+}
+
 #[test]
 fn a_data_directory_that_is_in_use_is_named_and_left_alone() {
     let home = TempDir::new().unwrap();

@@ -1,22 +1,30 @@
 //! Several peers, one web: URLs and claims reach their owners, and a site can move.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use peercrawl::archive::{Entry, Reader};
 use peercrawl::config::OverlayChoice;
 use peercrawl::crawl::CrawlDefinition;
+use peercrawl::data_directory::DataDirectory;
 use peercrawl::demo::fleet::Fleet;
 use peercrawl::demo::web::WebSpec;
 use peercrawl::distribution::{Key, Owner, Ownership};
 use peercrawl::engine::{Ending, Engine, Surroundings};
+use peercrawl::fingerprint::ContentFingerprint;
 use peercrawl::limits::Limits;
+use peercrawl::message::Message;
 use peercrawl::report::Report;
 use peercrawl::resolver::SystemNames;
-use peercrawl_overlay::PeerId;
-use peercrawl_overlay::memory::MemoryNetwork;
+use peercrawl::seen_content::{Answer, Claim};
+use peercrawl_overlay::memory::{MemoryNetwork, MemoryOverlay};
+use peercrawl_overlay::{Overlay, PeerId, Purpose};
+use tempfile::TempDir;
 
 use crate::crawling::{assert_covered, assert_exact};
-use crate::crew::{DEADLINE, engine, settings, wait_until, web, whole};
+use crate::crew::{DEADLINE, Settings, engine, settings, wait_until, web, whole};
 use crate::hostile::{HostileWeb, Site, page, stay_silent};
 
 /// Whether no engine has anything left. Looks twice, because a URL in a message is
@@ -220,4 +228,118 @@ fn a_fetch_that_takes_long_keeps_no_site_from_its_new_owner() {
     assert!(second.fetching() > 0);
     first.shutdown();
     second.shutdown();
+}
+
+/// A peer that keeps what it fetches in this folder.
+fn archiving(settings: &Settings, network: &MemoryNetwork, number: u8, data: &Path) -> Engine {
+    let directory = DataDirectory::open(data, [number; 32]).unwrap();
+    let surroundings = Surroundings {
+        settings: settings.clone(),
+        overlay: Arc::new(network.join(PeerId(directory.secret()))),
+        names: Arc::new(SystemNames),
+        receipts: Some(directory.receipts()),
+        limits: Limits::new(&settings.limits),
+        kept: Some(directory.keep_peer(settings).unwrap()),
+    };
+    Engine::start(surroundings).unwrap()
+}
+
+/// Whether the owner of a content says that somebody has it on a disk.
+fn is_kept(visitor: &MemoryOverlay, peer: &Engine, body: &str) -> bool {
+    let fingerprint = ContentFingerprint::of(body.as_bytes());
+    let owner = match peer.ownership().owner(Key::of_content(&fingerprint.0)) {
+        Owner::Me => peer.overlay().me(),
+        Owner::Peer(owner) => owner,
+        Owner::Nobody => panic!("each content has an owner"),
+    };
+    let claim = Claim {
+        fingerprint,
+        url: "http://visitor.example/".into(),
+        at_ms: 0,
+        payload_digest: None,
+    };
+    let claims = Message::Claims(vec![claim]).encode().unwrap();
+    let reply = visitor.request(owner, Purpose::Content, claims.into(), DEADLINE);
+    let Ok(Message::Answers(answers)) = Message::decode(&reply.unwrap().wait().unwrap()) else {
+        panic!("a claim has an answer");
+    };
+    let [Answer::DuplicateOf { payload_digest, .. }] = &answers[..] else {
+        panic!("it was seen before: {answers:?}");
+    };
+    payload_digest.is_some()
+}
+
+/// Copies are stored as references once the first one is safe on a disk: then each content
+/// is in one archive, once, whichever peers have met it.
+#[test]
+fn what_mirrors_have_is_kept_once_in_all_archives() {
+    const SITES: usize = 6;
+    const PAGES: usize = 8;
+    let body = |site: usize, path: &str| format!("<p>{path} of site {site}");
+    let mut web = HostileWeb::default();
+    let mut site = |number| web.pages(move |path, stream| page(stream, body(number, path)));
+    let [firsts, mirrors] = [(); 2].map(|()| (0..SITES).map(&mut site).collect::<Vec<_>>());
+    let mut settings = settings();
+    settings.handing_on.flush_ms = 5;
+    settings.content.answer_ms = 60_000;
+    let (network, folders) = (
+        MemoryNetwork::new(),
+        [(); 3].map(|()| TempDir::new().unwrap()),
+    );
+    let peers: Vec<_> = (1..)
+        .zip(&folders)
+        .map(|(number, folder)| archiving(&settings, &network, number, folder.path()))
+        .collect();
+    let all: Vec<_> = peers.iter().collect();
+    wait_until("all see all", || {
+        peers.iter().all(|peer| peer.owners() == 3)
+    });
+    let crawl = |sites: &[Site]| {
+        let mut crawl = settings.crawl.clone();
+        for site in sites {
+            let urls = (0..PAGES).map(|page| site.url(&format!("/{page}")));
+            crawl.seeds.extend(urls);
+        }
+        peers[0]
+            .begin(CrawlDefinition::from_settings(&crawl))
+            .unwrap();
+        wait_until("the end of the crawl", || all_done(&all));
+    };
+    crawl(&firsts);
+    let visitor = network.join(PeerId::repeat(9));
+    for number in 0..SITES * PAGES {
+        let content = body(number / PAGES, &format!("/{}", number % PAGES));
+        wait_until("the first copy is on a disk", || {
+            is_kept(&visitor, &peers[0], &content)
+        });
+    }
+    visitor.leave();
+    crawl(&mirrors);
+    let reports: Vec<_> = peers.into_iter().map(Engine::shutdown).collect();
+    let report = Report::sum(&reports);
+    let count = (SITES * PAGES) as u64;
+    let found = (report.content.new, report.content.duplicate);
+    assert_eq!(found, (count, count), "{reports:?}");
+
+    // By content, which archives have it whole, and which as a reference.
+    let mut copies: BTreeMap<String, [Vec<usize>; 2]> = BTreeMap::new();
+    for (peer, folder) in folders.iter().enumerate() {
+        let add = |entry: Entry| {
+            if entry.status == "200" {
+                let is_revisit = usize::from(entry.is_revisit());
+                copies.entry(entry.digest).or_default()[is_revisit].push(peer);
+            }
+        };
+        Reader::new(folder.path().join("archive"))
+            .list(add)
+            .unwrap();
+    }
+    assert_eq!(copies.len() as u64, count);
+    let is_once = |[whole, references]: &[Vec<usize>; 2]| (whole.len(), references.len()) == (1, 1);
+    assert!(copies.values().all(is_once), "{copies:?}");
+    let is_across = |[whole, references]: &&[Vec<usize>; 2]| whole != references;
+    assert!(
+        copies.values().filter(is_across).count() > 0,
+        "of different peers"
+    );
 }

@@ -16,6 +16,7 @@ use peercrawl::crawl::{CrawlDefinition, CrawlId};
 use peercrawl::crawl_jobs::Site;
 use peercrawl::demo::fleet::WebNames;
 use peercrawl::demo::web::{Web, WebSpec};
+use peercrawl::distribution::{Key, Owner};
 use peercrawl::engine::{Ending, Engine, Surroundings, offer_of};
 use peercrawl::fingerprint::{ContentFingerprint, url_fingerprint};
 use peercrawl::handover::transfers::SitePart;
@@ -23,7 +24,7 @@ use peercrawl::limits::Limits;
 use peercrawl::message::{Message, SentUrl};
 use peercrawl::record::UrlRecord;
 use peercrawl::report::resident_bytes;
-use peercrawl::seen_content::Claim;
+use peercrawl::seen_content::{Answer, Claim};
 use peercrawl_overlay::memory::{MemoryNetwork, MemoryOverlay};
 use peercrawl_overlay::{
     Event, Member, MessageId, Overlay, OverlayError, PeerId, Purpose, Reply, Statistics, Verdict,
@@ -95,6 +96,24 @@ impl Stranger {
             }
         }
         heard
+    }
+
+    /// The next receipt that reaches it: what is stored, busy and not the other's.
+    fn hears_receipt(&self) -> [Vec<u64>; 3] {
+        loop {
+            let event = self.0.events().recv_timeout(DEADLINE).unwrap();
+            if let Event::Message { bytes, .. } = event
+                && let Ok(Message::Receipt {
+                    to,
+                    stored,
+                    busy,
+                    not_mine,
+                }) = Message::decode(&bytes)
+            {
+                assert_eq!(to, self.0.me());
+                return [stored, busy, not_mine];
+            }
+        }
     }
 }
 
@@ -292,6 +311,118 @@ fn only_those_concerned_give_receipts() {
     owner.tells(VICTIM, receipt(VICTIM));
     assert_eq!(judged(3), Some(Verdict::Ignore), "it travels no further");
     assert_eq!(peer.handing_on(), 0);
+}
+
+/// The first page of each host of a web.
+fn roots(web: &Web) -> Vec<String> {
+    let mut urls = web.truth().urls();
+    urls.dedup_by_key(|url| host_of(url));
+    urls
+}
+
+fn host_of(url: &str) -> String {
+    url::Url::parse(url).unwrap().host_str().unwrap().to_owned()
+}
+
+/// Whoever asks the wrong peer hears that it is the wrong one: no verdict, and no receipt
+/// that would make it forget its URLs.
+#[test]
+fn what_is_another_peers_gets_no_verdict() {
+    let web = web(WebSpec::new(40, 120, 80));
+    let network = MemoryNetwork::new();
+    let settings = settings();
+    let peer = engine(&settings, &network, 1, &web);
+    let (owner, stranger) = (Stranger::join(&network, 2), Stranger::join(&network, 9));
+    owner.offers(16);
+    wait_until("the owner is known", || peer.owners() == 2);
+    owner.welcomes(VICTIM);
+    peer.set_paused(true);
+    let ownership = peer.ownership();
+    let is_mine = |key| match ownership.owner(key) {
+        Owner::Me => true,
+        Owner::Peer(other) => {
+            assert_eq!(other, owner.0.me());
+            false
+        }
+        Owner::Nobody => panic!("all have an owner"),
+    };
+
+    let claims: Vec<_> = (0..40_u8)
+        .map(|number| Claim {
+            fingerprint: ContentFingerprint::of(&[number]),
+            url: format!("http://a.example/{number}").into(),
+            at_ms: 0,
+            payload_digest: None,
+        })
+        .collect();
+    // The second time it would be known, had it been noted down.
+    for verdict in [Answer::New, Answer::Yours] {
+        let expected: Vec<_> = claims
+            .iter()
+            .map(
+                |claim| match is_mine(Key::of_content(&claim.fingerprint.0)) {
+                    true => verdict.clone(),
+                    false => Answer::NotMine,
+                },
+            )
+            .collect();
+        assert!(expected.contains(&verdict) && expected.contains(&Answer::NotMine));
+        let answer = stranger.asks(VICTIM, &Message::Claims(claims.clone()));
+        assert_eq!(answer, Some(Message::Answers(expected)));
+    }
+
+    let roots = roots(&web);
+    let number = |is_wanted: bool| {
+        let numbers = (0..).zip(&roots);
+        let wanted = numbers.filter(|(_, url)| is_mine(Key::of_host(&host_of(url))) == is_wanted);
+        wanted.map(|(number, _)| number).collect::<Vec<u64>>()
+    };
+    let (mine, others) = (number(true), number(false));
+    assert!(!mine.is_empty() && !others.is_empty());
+    let tells = |is_direct| {
+        let message = urls(whole(&web, &settings), &roots, is_direct);
+        message.encode().unwrap()
+    };
+    stranger.tells(VICTIM, tells(true));
+    assert_eq!(stranger.hears_receipt(), [mine.clone(), vec![], others]);
+    // Of a broadcast most is other peers', which goes without saying.
+    stranger.broadcasts(tells(false));
+    assert_eq!(stranger.hears_receipt(), [mine.clone(), vec![], vec![]]);
+    assert_eq!(peer.queued(), mine.len() as u64, "it has its own, once");
+}
+
+/// A queue that is full turns a URL away, and says so; sent again, it is taken.
+#[test]
+fn a_full_queue_says_that_it_is_busy_and_takes_the_url_later() {
+    let web = web(WebSpec {
+        oddities: false,
+        ..WebSpec::new(1, 10, 81)
+    });
+    let network = MemoryNetwork::new();
+    let mut settings = settings();
+    settings.queues.site_urls = 1;
+    // No links: what is fetched is what was sent.
+    settings.crawl.max_depth = 0;
+    let peer = engine(&settings, &network, 1, &web);
+    let stranger = Stranger::join(&network, 9);
+    stranger.welcomes(VICTIM);
+    peer.set_paused(true);
+    let two = &web.truth().urls()[..2];
+    let message = urls(whole(&web, &settings), two, true).encode().unwrap();
+    for _ in 0..2 {
+        stranger.tells(VICTIM, message.clone());
+        assert_eq!(stranger.hears_receipt(), [vec![0], vec![1], vec![]]);
+    }
+    peer.set_paused(false);
+    wait_until("there is room", || peer.outstanding() == 0);
+    peer.set_paused(true);
+    stranger.tells(VICTIM, message);
+    assert_eq!(stranger.hears_receipt(), [vec![0, 1], vec![], vec![]]);
+    assert_eq!(peer.queued(), 1, "the first one was fetched before");
+    peer.set_paused(false);
+    assert_eq!(peer.wait(DEADLINE), Some(Ending::Complete));
+    assert_eq!(peer.shutdown().pages, 2);
+    assert_eq!(web.log().fetched_twice, 0);
 }
 
 fn record(url: &str, crawl: CrawlId) -> UrlRecord {
