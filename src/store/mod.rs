@@ -218,13 +218,7 @@ impl Store {
     fn reopen(&self) -> Result<(), StoreError> {
         self.close();
         let mut open = self.open.write();
-        let opened = Opened::open(&self.path).map_err(StoreError::until_restart)?;
-        let (known, found) = (self.closed_at.load(SeqCst), *opened.committed.lock());
-        if found < known {
-            // This run knows of more than the next one will: it must not go on from there.
-            return Err(StoreError::Behind(self.path.clone(), known - found));
-        }
-        *open = Some(opened);
+        *open = Some(self.open_again()?);
         drop(open);
         let is_enough = self.suspicion.lock().is_enough();
         if is_enough && let Err(StoreError::Damaged(path, why)) = self.read_through() {
@@ -233,6 +227,17 @@ impl Store {
             return Err(StoreError::Damaged(path, why).until_restart());
         }
         Ok(())
+    }
+
+    /// Opens a database that was closed, for whoever wants to read or to write next.
+    fn open_again(&self) -> Result<Opened, StoreError> {
+        let opened = Opened::open(&self.path).map_err(StoreError::until_restart)?;
+        let (known, found) = (self.closed_at.load(SeqCst), *opened.committed.lock());
+        if found < known {
+            // This run knows of more than the next one will: it must not go on from there.
+            return Err(StoreError::Behind(self.path.clone(), known - found));
+        }
+        Ok(opened)
     }
 
     /// The disk that it takes.

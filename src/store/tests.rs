@@ -426,5 +426,8 @@ fn a_state_that_fell_behind_is_not_gone_on_with() {
     for _ in 0..2 {
         let refused = store.commit(&filled());
         assert!(matches!(refused, Err(StoreError::Behind(_, 3))));
+        // Whoever looked something up once opened it for the next commit.
+        let refused = store.counters();
+        assert!(matches!(refused, Err(StoreError::Behind(_, 3))));
     }
 }
