@@ -54,7 +54,7 @@ impl Crawl {
         let state = crawl_state(definition.id());
         let directory = match self.no_store {
             true => None,
-            false => self.data.open_if_free()?,
+            false => self.data.open_if_free(&stop)?,
         };
         let (secret, kept) = match &directory {
             Some(directory) => {

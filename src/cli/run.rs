@@ -63,7 +63,7 @@ impl Run {
         let definition = CrawlDefinition::from_settings(&settings.crawl);
         let directory = match self.no_store {
             true => None,
-            false => Some(self.data.open()?),
+            false => Some(self.data.open(&stop)?),
         };
         let (secret, kept) = match &directory {
             Some(directory) => {
