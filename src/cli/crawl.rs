@@ -8,7 +8,7 @@ use crossbeam_channel::Receiver;
 use peercrawl::config::{Distribution, Flag, Layers, Scope, Settings};
 use peercrawl::crawl::CrawlDefinition;
 use peercrawl::data_directory::{DataDirectory, crawl_state};
-use peercrawl::engine::Engine;
+use peercrawl::engine::{Engine, Surroundings};
 use peercrawl::joining;
 use peercrawl::resolver::SystemNames;
 
@@ -54,7 +54,7 @@ impl Crawl {
         let state = crawl_state(definition.id());
         let directory = match self.no_store {
             true => None,
-            false => self.data.open_if_free()?,
+            false => self.data.open_if_free(&stop)?,
         };
         let (secret, kept) = match &directory {
             Some(directory) => {
@@ -67,14 +67,14 @@ impl Crawl {
         let receipts = directory.as_ref().map(DataDirectory::receipts);
         let overlay = joining::alone(secret);
         let limits = super::limits(&settings, directory.as_ref())?;
-        let engine = super::start(
+        let engine = Engine::start(Surroundings {
             settings,
             overlay,
-            Arc::new(SystemNames),
+            names: Arc::new(SystemNames),
             kept,
             receipts,
             limits,
-        )?;
+        })?;
         engine.begin(definition)?;
         let is_over = watch(&engine, &stop);
         let ledger = engine.ledger().clone();

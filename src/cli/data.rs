@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::Args;
 use crossbeam_channel::Receiver;
 use peercrawl::data_directory::DataDirectory;
-use peercrawl::ledger::{KeepError, Kept};
+use peercrawl::ledger::KeepError;
 use peercrawl::store::StoreError;
 
 /// How soon to look again whether the disk has room.
@@ -29,17 +29,18 @@ impl DataArguments {
         path.context("this system has no place for data: name one with --data")
     }
 
-    /// Takes it into use.
-    pub fn open(&self) -> anyhow::Result<DataDirectory> {
-        let directory = DataDirectory::open(&self.path()?, super::passing_secret()?)?;
+    /// Takes it into use, and waits while the disk has no room for that.
+    pub fn open(&self, stop: &Receiver<()>) -> anyhow::Result<DataDirectory> {
+        let (path, fresh) = (self.path()?, super::passing_secret()?);
+        let directory = once_there_is_room(stop, || Ok(DataDirectory::open(&path, fresh)?))?;
         tell(&directory.notices);
         Ok(directory)
     }
 
     /// The same; `None` if nobody named a directory and another process has the usual
     /// one: a second crawl should not fail for that.
-    pub fn open_if_free(&self) -> anyhow::Result<Option<DataDirectory>> {
-        match self.open() {
+    pub fn open_if_free(&self, stop: &Receiver<()>) -> anyhow::Result<Option<DataDirectory>> {
+        match self.open(stop) {
             Err(error) if self.data.is_none() && is_in_use(&error) => {
                 let why = super::in_words(&error);
                 eprintln!("peercrawl: {why}; this crawl keeps nothing");
@@ -51,7 +52,8 @@ impl DataArguments {
 }
 
 fn is_in_use(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(StoreError::InUse(..)))
+    let why = error.downcast_ref();
+    matches!(why, Some(KeepError::Store(StoreError::InUse(..))))
 }
 
 /// Says what had to be put right.
@@ -61,11 +63,11 @@ pub fn tell(notices: &[String]) {
     }
 }
 
-/// Opens what is kept of a crawl, and waits while the disk has no room for it.
-pub fn once_there_is_room(
+/// Opens what is kept, and waits while the disk has no room for it.
+pub fn once_there_is_room<T>(
     stop: &Receiver<()>,
-    open: impl Fn() -> Result<Kept, KeepError>,
-) -> anyhow::Result<Kept> {
+    open: impl Fn() -> Result<T, KeepError>,
+) -> anyhow::Result<T> {
     let mut is_told = false;
     loop {
         match open() {
@@ -77,7 +79,7 @@ pub fn once_there_is_room(
                     return Err(error.into());
                 }
             }
-            kept => return Ok(kept?),
+            opened => return Ok(opened?),
         }
     }
 }

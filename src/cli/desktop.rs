@@ -116,6 +116,14 @@ impl Desktop {
                 );
                 anyhow::bail!(text)
             }
+            // Nothing goes on by itself before there is a window.
+            Err(StoreError::DiskFull(path)) => {
+                let path = path.display();
+                anyhow::bail!(
+                    "there is no room left on the disk for {path}: make room, and start \
+                     PeerCrawl again"
+                )
+            }
             Err(error) => Err(error.into()),
         }
     }

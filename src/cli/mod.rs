@@ -34,11 +34,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crossbeam_channel::{Receiver, bounded};
 use peercrawl::config::{ConfigError, Flag, Layers, Settings};
 use peercrawl::data_directory::DataDirectory;
-use peercrawl::engine::{CrawlError, Engine, Surroundings};
-use peercrawl::ledger::Kept;
+use peercrawl::engine::CrawlError;
 use peercrawl::limits::Limits;
-use peercrawl::resolver::NameService;
-use peercrawl_overlay::Overlay;
 
 /// Donates bandwidth to a decentralised web crawl.
 #[derive(Parser)]
@@ -161,29 +158,6 @@ fn limits(settings: &Settings, directory: Option<&DataDirectory>) -> anyhow::Res
         limits.keep_quota(&path).with_context(why)?;
     }
     Ok(limits)
-}
-
-/// Starts an engine on an overlay; its receipts are kept in this folder, if any.
-fn start(
-    settings: Settings,
-    overlay: Arc<dyn Overlay>,
-    names: Arc<dyn NameService>,
-    kept: Option<Kept>,
-    receipts: Option<PathBuf>,
-    limits: Arc<Limits>,
-) -> anyhow::Result<Engine> {
-    // Many connections at once need many files; a system that refuses says so when one
-    // is opened.
-    let _unchanged = rlimit::increase_nofile_limit(1 << 16);
-    let surroundings = Surroundings {
-        settings,
-        overlay,
-        names,
-        kept,
-        receipts,
-        limits,
-    };
-    Ok(Engine::start(surroundings)?)
 }
 
 /// The secret of a peer that lives as long as this process.

@@ -63,7 +63,7 @@ impl Run {
         let definition = CrawlDefinition::from_settings(&settings.crawl);
         let directory = match self.no_store {
             true => None,
-            false => Some(self.data.open()?),
+            false => Some(self.data.open(&stop)?),
         };
         let (secret, kept) = match &directory {
             Some(directory) => {
@@ -78,9 +78,6 @@ impl Run {
         let folder = directory.as_ref().map(|directory| directory.path());
         let overlay = overlay(&settings, secret, limits.clone(), folder);
         let network = overlay.clone();
-        // Many connections at once need many files; a system that refuses says so when one
-        // is opened.
-        let _unchanged = rlimit::increase_nofile_limit(1 << 16);
         let engine = Engine::start_held(Surroundings {
             settings: settings.clone(),
             overlay,

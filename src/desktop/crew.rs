@@ -144,9 +144,6 @@ impl Crew {
                 joining::alone(secret)
             }
         };
-        // Many connections at once need many files; a system that refuses says so when
-        // one is opened.
-        let _unchanged = rlimit::increase_nofile_limit(1 << 16);
         let definition = CrawlDefinition::from_settings(&settings.crawl);
         let surroundings = Surroundings {
             settings,
@@ -178,7 +175,6 @@ impl Crew {
         let web = Arc::new(web);
         settings.crawl.seeds = web.seeds();
         let definition = CrawlDefinition::from_settings(&settings.crawl);
-        let _unchanged = rlimit::increase_nofile_limit(1 << 16);
         let fleet = Fleet::start(spec.peers.max(1), &settings, &web);
         let mut fleet = fleet.map_err(|why| why.to_string())?;
         if let Some(engine) = fleet.engines().first() {

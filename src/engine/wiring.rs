@@ -63,6 +63,9 @@ pub fn start_held(surroundings: Surroundings) -> Result<Engine, StartError> {
 }
 
 fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, StartError> {
+    // Many connections at once need many files; a system that refuses says so when one is
+    // opened.
+    let _unchanged = rlimit::increase_nofile_limit(1 << 16);
     let Surroundings {
         settings,
         overlay,

@@ -76,51 +76,11 @@ impl Kept {
         archive: Option<archive::Settings>,
     ) -> Result<Self, KeepError> {
         let mut notices = Vec::new();
-        let (mut store, set_aside) = Store::open(&folder, name)?;
-        notices.extend(set_aside.map(|set_aside| set_aside.to_string()));
-        if store.lost() > 0 {
-            notices.push(format!(
-                "the journal of the state is damaged: the last {} entries are lost, and what \
-                 they were about is done again",
-                store.lost()
-            ));
-        }
-        let position = match store.archive_position() {
-            Ok(position) => position,
-            Err(why @ StoreError::Damaged(..)) => {
-                let set_aside;
-                (store, set_aside) = store.set_aside(&why)?;
-                notices.push(set_aside.to_string());
-                None
-            }
-            Err(error) => return Err(error.into()),
-        };
-        // What was lost may have spoken of more: whatever the archive holds is kept.
-        let position = position.filter(|_| store.lost() == 0);
-        let mut writer = None;
-        if let Some(settings) = archive {
-            let (opened, incidents) = Writer::open(settings, position.as_ref())?;
-            notices.extend(incidents.iter().map(ToString::to_string));
-            writer = Some(opened);
-        }
-        let read = |store: &Store| {
-            let again = settle(store, writer.as_ref(), position.as_ref())?;
-            Ok((again, Left::read(store)?))
-        };
-        let (again, left) = match read(&store) {
-            Err(why @ StoreError::Damaged(..)) => {
-                let set_aside;
-                (store, set_aside) = store.set_aside(&why)?;
-                notices.push(set_aside.to_string());
-                (0, Left::default())
-            }
-            left => left?,
-        };
-        if again > 0 {
-            notices.push(format!(
-                "{again} URLs are fetched again: their pages were not on the disk yet"
-            ));
-        }
+        let parts = open_parts(&folder, name, archive, &mut notices).inspect_err(|_| {
+            // What was put right stays so, and the next try has nothing to tell of.
+            notices.iter().for_each(|notice| tracing::warn!("{notice}"));
+        });
+        let (store, writer, left) = parts?;
         Ok(Self {
             folder,
             store,
@@ -129,6 +89,63 @@ impl Kept {
             notices,
         })
     }
+}
+
+/// The state, the archive, and what an earlier run has left in them.
+fn open_parts(
+    folder: &DataFolder,
+    name: &str,
+    archive: Option<archive::Settings>,
+    notices: &mut Vec<String>,
+) -> Result<(Store, Option<Writer>, Left), KeepError> {
+    let (mut store, set_aside) = Store::open(folder, name)?;
+    notices.extend(set_aside.map(|set_aside| set_aside.to_string()));
+    let position = match store.archive_position() {
+        Ok(position) => position,
+        Err(why @ StoreError::Damaged(..)) => {
+            let set_aside;
+            (store, set_aside) = store.set_aside(&why)?;
+            notices.push(set_aside.to_string());
+            None
+        }
+        Err(error) => return Err(error.into()),
+    };
+    // What was lost may have spoken of more: whatever the archive holds is kept.
+    let position = position.filter(|_| store.lost() == 0);
+    let mut writer = None;
+    if let Some(settings) = archive {
+        let (opened, incidents) = Writer::open(settings, position.as_ref())?;
+        notices.extend(incidents.iter().map(ToString::to_string));
+        writer = Some(opened);
+    }
+    let read = |store: &Store| {
+        let again = settle(store, writer.as_ref(), position.as_ref())?;
+        Ok((again, Left::read(store)?))
+    };
+    let (again, left) = match read(&store) {
+        Err(why @ StoreError::Damaged(..)) => {
+            let set_aside;
+            (store, set_aside) = store.set_aside(&why)?;
+            notices.push(set_aside.to_string());
+            (0, Left::default())
+        }
+        left => left?,
+    };
+    folder.sync()?;
+    // Every try finds these, so they are told of when one succeeds.
+    if store.lost() > 0 {
+        notices.push(format!(
+            "the journal of the state is damaged: the last {} entries are lost, and what \
+             they were about is done again",
+            store.lost()
+        ));
+    }
+    if again > 0 {
+        notices.push(format!(
+            "{again} URLs are fetched again: their pages were not on the disk yet"
+        ));
+    }
+    Ok((store, writer, left))
 }
 
 /// What the keeper needs besides the ledger.

@@ -34,6 +34,16 @@ pub(super) struct Recent {
 }
 
 impl Recent {
+    /// Reads a note. Before contents were noted it ended where they follow now: then there are
+    /// none.
+    fn read(bytes: &[u8]) -> postcard::Result<Self> {
+        let without_contents = |error| {
+            let with_none = [bytes, &[0]].concat();
+            postcard::from_bytes(&with_none).map_err(|_| error)
+        };
+        postcard::from_bytes(bytes).or_else(without_contents)
+    }
+
     /// A URL is done.
     pub fn done(&mut self, done: Done, page: Option<(CrawlId, PageTotals)>) {
         self.done.push((done.site.0, done.number));
@@ -119,7 +129,7 @@ pub(super) fn settle(
     let mut lost: Vec<(CrawlId, PageTotals)> = Vec::new();
     store.for_each_recent(|number, bytes| {
         batch.recent_remove(number);
-        let recent: Recent = match postcard::from_bytes(bytes) {
+        let recent = match Recent::read(bytes) {
             Ok(recent) => recent,
             Err(error) => return tracing::error!("what was done cannot be read back: {error}"),
         };

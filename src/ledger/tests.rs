@@ -145,6 +145,34 @@ fn pages_that_did_not_reach_the_disk_are_fetched_again() {
     }
 }
 
+/// The notes of an earlier version once could not be read: all they told of was fetched again.
+#[test]
+fn notes_of_before_contents_were_noted_are_carried_out() {
+    /// A note as it was then.
+    #[derive(Serialize)]
+    struct Before {
+        archive: Option<Position>,
+        cleared: Vec<u64>,
+        done: Vec<(u64, u64)>,
+        pages: Vec<(CrawlId, PageTotals)>,
+    }
+    let folder = TempDir::new().unwrap();
+    let data = DataFolder::open(folder.path()).unwrap();
+    let store = open(&data);
+    let mut batch = Batch::new();
+    (0..4).for_each(|number| batch.queue_push(SITE, number, b"a job"));
+    let before = Before {
+        archive: None,
+        cleared: vec![8, 300],
+        done: vec![(SITE.0, 0), (SITE.0, 2)],
+        pages: vec![(CrawlId(5), PageTotals::default())],
+    };
+    batch.recent_put(0, &postcard::to_stdvec(&before).unwrap());
+    store.commit(&batch).unwrap();
+    assert_eq!(settle(&store, None, None).unwrap(), 0);
+    assert_eq!(queued(&store), [1, 3]);
+}
+
 /// A site that left and came back gives its numbers again.
 #[test]
 fn what_was_done_before_a_queue_was_emptied_takes_nothing_out_of_the_new_one() {

@@ -16,6 +16,8 @@ pub struct Files {
     file: File,
     /// What is known to be whole; whatever is beyond was torn and is cut.
     bytes: u64,
+    /// Whether the last line has no end, after a crash. It must not swallow the next one.
+    is_torn: bool,
 }
 
 /// The files of a folder by their numbers, oldest first; none if there is no folder.
@@ -57,16 +59,11 @@ impl Files {
         fs::create_dir_all(folder)?;
         let number = folder_files(folder)?.last().map_or(1, |last| last.0);
         let mut file = open(&path_of(folder, number))?;
-        let mut bytes = file.metadata()?.len();
+        let bytes = file.metadata()?.len();
+        let mut last = *b"\n";
         if bytes > 0 {
-            let mut last = [0];
             file.seek(SeekFrom::End(-1))?;
             file.read_exact(&mut last)?;
-            if last != *b"\n" {
-                // A crash tore the last line: it must not swallow the next one.
-                file.write_all(b"\n")?;
-                bytes += 1;
-            }
         }
         Ok(Self {
             folder: folder.to_owned(),
@@ -75,6 +72,8 @@ impl Files {
             number,
             file,
             bytes,
+            // It is ended with the next receipt: there may be no room now.
+            is_torn: last != *b"\n",
         })
     }
 
@@ -86,12 +85,17 @@ impl Files {
     /// Appends whole lines. After an error nothing of them stays, and the same lines may
     /// be appended again.
     pub fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        if self.is_torn {
+            self.file.write_all(b"\n")?;
+            self.bytes += 1;
+            self.is_torn = false;
+        }
         if self.bytes > 0 && self.bytes + lines.len() as u64 > self.most_bytes {
             self.begin_next()?;
         }
         if let Err(error) = self.file.write_all(lines) {
             // If cutting fails too, the torn line is passed over when it is read.
-            let _torn = self.file.set_len(self.bytes);
+            self.is_torn = self.file.set_len(self.bytes).is_err();
             return Err(error);
         }
         self.bytes += lines.len() as u64;

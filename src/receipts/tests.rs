@@ -76,11 +76,29 @@ fn runs_follow_each_other_and_a_torn_line_costs_only_itself() {
     keep(folder.path(), &settings(1 << 20, 4), 0..10);
     let (_, path) = folder_files(folder.path()).unwrap().remove(0);
     let whole = fs::read(&path).unwrap();
-    fs::write(&path, &whole[..whole.len() - 5]).unwrap();
-    keep(folder.path(), &settings(1 << 20, 4), 10..20);
-    let numbers: Vec<_> = read(folder.path()).iter().map(|line| line.bytes).collect();
-    let expected: Vec<_> = (0..9).chain(10..20).collect();
-    assert_eq!(numbers, expected);
+    // In one of them, the receipt is there and only the end of its line is not.
+    for (torn, left) in [(5, 9), (1, 10)] {
+        fs::write(&path, &whole[..whole.len() - torn]).unwrap();
+        keep(folder.path(), &settings(1 << 20, 4), 10..20);
+        let numbers: Vec<_> = read(folder.path()).iter().map(|line| line.bytes).collect();
+        let expected: Vec<_> = (0..left).chain(10..20).collect();
+        assert_eq!(numbers, expected);
+    }
+}
+
+/// On a full disk the end of a torn line could not be written, which ended the start.
+#[test]
+fn a_start_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    keep(folder.path(), &settings(1 << 20, 4), 0..10);
+    let (_, path) = folder_files(folder.path()).unwrap().remove(0);
+    let torn = fs::read(&path).unwrap()[..700].to_vec();
+    fs::write(&path, &torn).unwrap();
+    keep(folder.path(), &settings(1 << 20, 4), 0..0);
+    assert_eq!(fs::read(&path).unwrap(), torn);
+    // Nor does a file end within a line if the next one begins a file.
+    keep(folder.path(), &settings(700, 4), 10..11);
+    assert_eq!(fs::read(&path).unwrap(), [&torn[..], b"\n"].concat());
 }
 
 #[test]

@@ -9,7 +9,8 @@ use peercrawl_overlay::whole_file;
 use super::StoreError;
 
 /// Brings a data directory from the format of its place in the list (the first from 1
-/// to 2) to the next one.
+/// to 2) to the next one. What is only added, and can be told from what was before where it
+/// is read, needs none.
 type Migration = fn(&Path) -> Result<(), StoreError>;
 
 const MIGRATIONS: &[Migration] = &[];
@@ -114,8 +115,24 @@ impl DataFolder {
             Err(error) => return Err(StoreError::io(&path)(error)),
         }
         let key = fresh();
-        write_whole(&path, &key)?;
+        if let Err(error) = write_whole(&path, &key) {
+            // Whoever tries again then finds none, and nothing to tell of.
+            if let Some(set_aside) = set_aside {
+                tracing::warn!("{set_aside}");
+            }
+            return Err(error);
+        }
         Ok((key, set_aside))
+    }
+
+    /// Makes the names in it last through a power cut, those of a new state and a new archive
+    /// above all. Windows keeps them by itself and cannot open a folder as a file.
+    pub fn sync(&self) -> Result<(), StoreError> {
+        if cfg!(unix) {
+            let synced = File::open(&self.path).and_then(|folder| folder.sync_all());
+            synced.map_err(StoreError::io(&self.path))?;
+        }
+        Ok(())
     }
 }
 

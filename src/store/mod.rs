@@ -22,6 +22,7 @@
 //!
 //! - `folder` is the data directory; `batch` what is written; `tables` where it goes
 //! - `read` reads it back; `error` says what can go wrong
+//! - `unfinished` clears away what a kill left of a state that was being made
 
 mod batch;
 mod error;
@@ -30,6 +31,7 @@ mod read;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod unfinished;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -121,8 +123,8 @@ impl Store {
         let path = folder.path().join(name);
         let (open, set_aside) = match Opened::open(&path) {
             Err(StoreError::Damaged(path, why)) => {
-                let set_aside = SetAside::rename(&path, why)?;
-                (Opened::open(&path)?, Some(set_aside))
+                let (open, set_aside) = Opened::anew(&path, why)?;
+                (open, Some(set_aside))
             }
             open => (open?, None),
         };
@@ -153,8 +155,7 @@ impl Store {
     pub fn set_aside(self, why: &StoreError) -> Result<(Self, SetAside), StoreError> {
         let Self { path, open, .. } = self;
         drop(open);
-        let set_aside = SetAside::rename(&path, why.to_string())?;
-        let open = Opened::open(&path)?;
+        let (open, set_aside) = Opened::anew(&path, why.to_string())?;
         Ok((Self::new(path, open), set_aside))
     }
 
@@ -218,13 +219,7 @@ impl Store {
     fn reopen(&self) -> Result<(), StoreError> {
         self.close();
         let mut open = self.open.write();
-        let opened = Opened::open(&self.path).map_err(StoreError::until_restart)?;
-        let (known, found) = (self.closed_at.load(SeqCst), *opened.committed.lock());
-        if found < known {
-            // This run knows of more than the next one will: it must not go on from there.
-            return Err(StoreError::Behind(self.path.clone(), known - found));
-        }
-        *open = Some(opened);
+        *open = Some(self.open_again()?);
         drop(open);
         let is_enough = self.suspicion.lock().is_enough();
         if is_enough && let Err(StoreError::Damaged(path, why)) = self.read_through() {
@@ -233,6 +228,17 @@ impl Store {
             return Err(StoreError::Damaged(path, why).until_restart());
         }
         Ok(())
+    }
+
+    /// Opens a database that was closed, for whoever wants to read or to write next.
+    fn open_again(&self) -> Result<Opened, StoreError> {
+        let opened = Opened::open(&self.path).map_err(StoreError::until_restart)?;
+        let (known, found) = (self.closed_at.load(SeqCst), *opened.committed.lock());
+        if found < known {
+            // This run knows of more than the next one will: it must not go on from there.
+            return Err(StoreError::Behind(self.path.clone(), known - found));
+        }
+        Ok(opened)
     }
 
     /// The disk that it takes.
@@ -246,6 +252,14 @@ impl Store {
 }
 
 impl Opened {
+    /// Gives a state that cannot be used another name, and begins an empty one.
+    fn anew(path: &Path, why: String) -> Result<(Self, SetAside), StoreError> {
+        let set_aside = SetAside::rename(path, why)?;
+        // Whoever tries again then finds an empty one, and nothing to tell of.
+        let open = Self::open(path).inspect_err(|_| tracing::warn!("{set_aside}"))?;
+        Ok((open, set_aside))
+    }
+
     fn open(path: &Path) -> Result<Self, StoreError> {
         fs::create_dir_all(path).map_err(StoreError::io(path))?;
         match fs::read_to_string(path.join(DAMAGED)) {
@@ -253,6 +267,7 @@ impl Opened {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(StoreError::io(path)(error)),
         }
+        unfinished::clear(path)?;
         let (database, tables, committed) = guarded(path, || {
             let database = Database::builder(path)
                 .cache_size(tables::CACHE_BYTES)

@@ -243,7 +243,7 @@ impl Store {
         let mut guard = self.open.write();
         let open = match &mut *guard {
             Some(open) => open,
-            none => none.insert(super::Opened::open(&self.path)?),
+            none => none.insert(self.open_again()?),
         };
         act(&open.tables)
     }

@@ -156,6 +156,67 @@ fn a_store_that_cannot_be_read_is_set_aside_and_named() {
     }
 }
 
+/// A start that was killed left a journal, and every later one wanted to make it and failed.
+#[test]
+fn a_state_that_was_never_made_whole_is_made_anew() {
+    // What the database does until a state counts as made.
+    let steps: [fn(&Path); 7] = [
+        |state| fs::create_dir(state).unwrap(),
+        |state| fs::write(state.join("lock"), "").unwrap(),
+        |state| fs::create_dir(state.join("keyspaces")).unwrap(),
+        |state| fs::write(state.join("0.jnl"), "").unwrap(),
+        |state| fs::write(state.join("0.jnl"), [0; 10_000]).unwrap(),
+        |state| fs::write(state.join("version"), "").unwrap(),
+        |state| fs::write(state.join("version"), "FJL").unwrap(),
+    ];
+    for count in 1..=steps.len() {
+        let folder = TempDir::new().unwrap();
+        let state = folder.path().join("state");
+        steps[..count].iter().for_each(|step| step(&state));
+        let (data, store) = open(folder.path());
+        store.commit(&filled()).unwrap();
+        drop((data, store));
+        let (_data, store) = open(folder.path());
+        assert_eq!(store.counters().unwrap().unwrap(), b"42");
+    }
+}
+
+/// It may hold all that was written, although nothing says any more what it is.
+#[test]
+fn a_state_that_lost_its_version_is_set_aside_untouched() {
+    for version in [None, Some(""), Some("FJL")] {
+        for lost in [&[][..], &["keyspaces"], &["keyspaces", "synced"]] {
+            let folder = TempDir::new().unwrap();
+            let (data, store) = open(folder.path());
+            store.commit(&filled()).unwrap();
+            drop((data, store));
+            let state = folder.path().join("state");
+            match version {
+                Some(text) => fs::write(state.join("version"), text).unwrap(),
+                None => fs::remove_file(state.join("version")).unwrap(),
+            }
+            for name in lost {
+                let path = state.join(name);
+                match path.is_dir() {
+                    true => fs::remove_dir_all(path).unwrap(),
+                    false => fs::remove_file(path).unwrap(),
+                }
+            }
+            let contents = |state: &Path| -> Vec<_> {
+                let name = |file: &Path| file.strip_prefix(state).unwrap().to_owned();
+                let files = files(state).into_iter();
+                files.map(|f| (name(&f), fs::read(f).unwrap())).collect()
+            };
+            let before = contents(&state);
+            let data = DataFolder::open(folder.path()).unwrap();
+            let (store, set_aside) = Store::open(&data, "state").unwrap();
+            let is_kept = contents(&set_aside.unwrap().now) == before;
+            assert!(is_kept, "{version:?} {lost:?}");
+            store.commit(&filled()).unwrap();
+        }
+    }
+}
+
 fn files(folder: &Path) -> Vec<std::path::PathBuf> {
     let items = fs::read_dir(folder)
         .unwrap()
@@ -425,6 +486,9 @@ fn a_state_that_fell_behind_is_not_gone_on_with() {
     store.closed_at.store(5, SeqCst);
     for _ in 0..2 {
         let refused = store.commit(&filled());
+        assert!(matches!(refused, Err(StoreError::Behind(_, 3))));
+        // Whoever looked something up once opened it for the next commit.
+        let refused = store.counters();
         assert!(matches!(refused, Err(StoreError::Behind(_, 3))));
     }
 }

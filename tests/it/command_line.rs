@@ -596,6 +596,29 @@ fn an_output_that_ends_early_is_no_panic() {
 }
 
 #[test]
+fn a_data_directory_of_a_newer_version_is_refused_and_left_alone() {
+    let home = Home::new();
+    let format = home.write("kept/format", "9\n");
+    let data = home.0.join("kept");
+    let data = data.to_str().unwrap();
+    for command in [&["crawl", "http://a.example/"][..], &["run"]] {
+        let done = home.run(&[command, &["--data", data]].concat());
+        let done = done.expect_status(1);
+        let why = format!(
+            "peercrawl: {format} has format 9 and this version of PeerCrawl knows 1: install a \
+             newer one"
+        );
+        assert_eq!(done.stderr.lines().last(), Some(&*why), "{done:?}");
+        assert_eq!(done.stdout, "");
+        assert_eq!(fs::read_to_string(&format).unwrap(), "9\n");
+        let names = fs::read_dir(data).unwrap().map(|item| item.unwrap());
+        let names = names.map(|item| item.file_name().into_string().unwrap());
+        let names: BTreeSet<_> = names.collect();
+        assert!(names.iter().eq(["format", "lock"]), "{names:?}");
+    }
+}
+
+#[test]
 fn a_cause_is_told_once() {
     let home = Home::new();
     let file = home.write("data", "in the way");

@@ -47,7 +47,7 @@ impl Crawler<'_> {
         command.spawn().unwrap()
     }
 
-    fn command(&self) -> Command {
+    pub fn command(&self) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_peercrawl"));
         command
             .arg("crawl")
@@ -99,7 +99,7 @@ impl Crawler<'_> {
     }
 }
 
-fn report(output: &Output) -> Value {
+pub fn report(output: &Output) -> Value {
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout);
     serde_json::from_str(text.lines().last().unwrap()).unwrap()

@@ -1,5 +1,5 @@
 //! A process that writes batches is killed at any moment, and what it had reported as
-//! written is there, whole batches only.
+//! written is there, whole batches only. One that is killed while it starts hinders nobody.
 
 // The helpers of tests are tests too.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -11,9 +11,13 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use peercrawl::archive::Position;
+use peercrawl::demo::web::WebSpec;
 use peercrawl::distribution::Key;
 use peercrawl::fingerprint::ContentFingerprint;
 use peercrawl::store::{Batch, DataFolder, Store};
+
+use crate::crew::web;
+use crate::durable::{Crawler, assert_archived, draws};
 
 const FOLDER: &str = "PEERCRAWL_TEST_KILLED_FOLDER";
 const KILLS: u64 = 12;
@@ -164,4 +168,36 @@ fn nothing_reported_is_lost_and_nothing_is_half_there_after_kills() {
         );
         check(&store, count);
     }
+}
+
+/// Once a kill while the state was being made left every later start with "File exists".
+#[test]
+fn a_kill_during_a_start_costs_nothing() {
+    let mut draw = draws(6);
+    let web = web(WebSpec::new(4, 60, 6));
+    let truth = web.truth();
+    for kill in 0..20 {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("data");
+        let crawler = Crawler {
+            web: &web,
+            data: &data,
+        };
+        let later = Duration::from_micros(draw(300_000));
+        let start = Instant::now();
+        let mut child = crawler.start();
+        while start.elapsed() < later {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let report = crawler.finish();
+        assert_eq!(report["pages"], truth.reachable, "kill {kill}: {report}");
+        assert_archived(&data, &web);
+        let names = std::fs::read_dir(&data).unwrap();
+        let names: Vec<_> = names.map(|item| item.unwrap().file_name()).collect();
+        let is_damaged = |name: &std::ffi::OsString| name.to_string_lossy().contains("damaged");
+        assert!(!names.iter().any(is_damaged), "kill {kill}: {names:?}");
+    }
+    assert_eq!(web.unserved(&truth), [""; 0]);
 }
