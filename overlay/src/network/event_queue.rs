@@ -45,7 +45,9 @@ impl EventQueue {
     /// Adds a list of members if there is room; tells whether there was. Lists share the
     /// facts in them, but the one that waits longest may be the last to hold them.
     pub fn offer_members(&mut self, members: Arc<[Member]>) -> bool {
-        let bytes = |member: &Member| size_of::<Member>() + member.facts.len();
+        let bytes = |member: &Member| {
+            size_of::<Member>() + member.facts.len() + size_of_val(&member.via[..])
+        };
         let bytes = members.iter().map(bytes).sum();
         self.offer(Event::Members(members), bytes)
     }
@@ -83,8 +85,8 @@ mod tests {
         let member = |number| Member {
             id: PeerId::repeat(number),
             role: Role::Peer,
-            facts: vec![number; 4_096].into(),
-            via: Arc::new([]),
+            facts: vec![number; 2_048].into(),
+            via: vec![PeerId::repeat(number); 64].into(),
         };
         let members: Arc<[Member]> = (0..100).map(member).collect();
         let offered = (0..1_024).filter(|_| queue.offer_members(members.clone()));

@@ -102,6 +102,8 @@ pub struct Counters {
     pub contacts: Contacts,
     uses: [Count; 5],
     dropped: AtomicU64,
+    gossip_heard: AtomicU64,
+    gossip_lost: AtomicU64,
     addresses_refused: AtomicU64,
     socket_sent: AtomicU64,
     socket_received: AtomicU64,
@@ -126,6 +128,17 @@ impl Counters {
     /// A message was lost here.
     pub fn dropped(&self, messages: usize) {
         self.dropped.fetch_add(messages as u64, Relaxed);
+    }
+
+    /// A gossip message came in; gives how many there have been.
+    pub fn heard_gossip(&self) -> u64 {
+        self.gossip_heard.fetch_add(1, Relaxed) + 1
+    }
+
+    /// One of them was lost on purpose.
+    pub fn lost_gossip(&self) {
+        self.gossip_lost.fetch_add(1, Relaxed);
+        self.dropped(1);
     }
 
     /// Addresses that others named are not dialled.
@@ -160,6 +173,8 @@ impl Counters {
             messages_received: sum(|traffic| traffic.messages_received),
             bytes_received: sum(|traffic| traffic.bytes_received),
             messages_dropped: self.dropped.load(Relaxed),
+            gossip_heard: self.gossip_heard.load(Relaxed),
+            gossip_lost: self.gossip_lost.load(Relaxed),
             addresses_refused: self.addresses_refused.load(Relaxed),
             membership: traffic(Use::Membership),
             urls: traffic(Use::Urls),

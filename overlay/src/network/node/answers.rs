@@ -23,7 +23,7 @@ use crate::{Event, Outcome, PeerId, Purpose, Replier};
 const MOST_QUESTIONS: usize = 1_024;
 /// The longest that a question waits: the exchange that brought it must not be over before
 /// its asker hears that there is no answer.
-const LONGEST_WAIT_MS: u64 = 55_000;
+pub const LONGEST_WAIT_MS: u64 = 55_000;
 /// Bytes of answers that one neighbour may leave unread.
 const MOST_UNREAD_OF_ONE: usize = 4 << 20;
 /// Bytes of answers that all of them may.
@@ -142,13 +142,12 @@ impl Node {
             }
             Origin::Theirs(caller) if self.questions.len() < MOST_QUESTIONS => {
                 let id = self.next_id();
-                let wait_ms = u64::from(packet.deadline_ms).min(LONGEST_WAIT_MS);
                 let question = Question {
                     asker: envelope.author,
                     purpose,
                     sequence: envelope.sequence,
                     caller,
-                    until_ms: self.now_ms() + wait_ms,
+                    until_ms: self.until_ms(packet.deadline_ms),
                 };
                 self.questions.insert(id, question);
                 let ticket = Ticket {

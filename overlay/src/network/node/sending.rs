@@ -6,29 +6,33 @@
 //! a while, though much is under way or some of it has failed, is not waited for any longer,
 //! and blamed for it if others do answer. Whoever answers now and then is, and holds up no
 //! more bytes than one link may; what is carried for others leaves room for this peer's own.
+//! If this peer's user has set a limit, answers may be late because of that: then only one
+//! whose connection itself takes nothing is blamed, as no limit of ours can be the cause.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::time::Duration;
+use std::mem;
 
 use libp2p::PeerId as Libp2pPeerId;
 
 use super::super::frame::Request;
 use super::Node;
-use super::packets::{Outbound, Packet};
+use super::packets::{Origin, Outbound, Packet};
 use crate::identity;
-use crate::meter::{Direction, Meter};
+use crate::meter::Direction;
 use crate::offenders::Offence;
 
 /// Packets under way over one link; both halves and some records fit into a connection.
 const MOST_AT_ONCE: usize = 48;
 /// A link on which nothing is answered for so long leads to nobody who reads.
 const STALLED_MS: u64 = 20_000;
+/// The same if this peer's user has set a limit; by then a connection that takes nothing has
+/// failed by itself.
+const STALLED_LIMITED_MS: u64 = 2 * STALLED_MS;
 /// How long such a peer is left alone.
 const STALLED_REST_MS: u64 = 60_000;
 /// Somebody else has answered a ping within so long, if this peer's own line works: there is
 /// one every 15 s.
-const OTHERS_ANSWER: Duration = Duration::from_secs(18);
+const OTHERS_ANSWER_MS: u64 = 18_000;
 /// Packets that wait for one link.
 const MOST_IN_LINE: usize = 512;
 /// Bytes of packets under way to all peers together; beyond, packets are dropped.
@@ -87,10 +91,10 @@ impl Lane {
         }
     }
 
-    /// Whether there is nobody who reads.
-    fn is_stalled(&self, now_ms: u64) -> bool {
+    /// Whether there is nobody who reads, if an answer takes less than so long.
+    fn is_stalled(&self, patience_ms: u64, now_ms: u64) -> bool {
         let is_much = self.under_way >= MOST_AT_ONCE || self.bytes >= MUCH_LANE_BYTES;
-        (is_much || self.has_failed) && self.waited(now_ms) >= STALLED_MS
+        (is_much || self.has_failed) && self.waited(now_ms) >= patience_ms
     }
 }
 
@@ -216,34 +220,69 @@ impl Node {
     pub(super) fn tick_lanes(&mut self) {
         let peers: Vec<_> = self.lanes.keys().copied().collect();
         for peer in peers {
-            self.part_if_deaf(peer);
+            self.part_if_deaf(peer, false);
         }
     }
 
-    /// Parts with a peer that does not read, and leaves it alone for a while.
-    pub(super) fn part_if_deaf(&mut self, libp2p_peer: Libp2pPeerId) {
+    /// Whether this peer's user has set a limit: whatever is slow may be so because of that.
+    pub(super) fn has_own_limit(&self) -> bool {
+        let mut ways = [Direction::Up, Direction::Down].into_iter();
+        let meter = self.options.meter.as_ref();
+        meter.is_some_and(|meter| ways.any(|way| meter.limit(way).is_some()))
+    }
+
+    /// Parts with a peer that does not read, and leaves it alone for a while. A connection
+    /// that took nothing says so itself.
+    pub(super) fn part_if_deaf(&mut self, libp2p_peer: Libp2pPeerId, is_unread: bool) {
         let now_ms = self.now_ms();
-        let lane = self.lanes.get_mut(&libp2p_peer);
-        let Some(lane) = lane.filter(|lane| lane.is_stalled(now_ms)) else {
-            return;
+        let is_limited = self.has_own_limit();
+        let patience_ms = match is_limited {
+            true => STALLED_LIMITED_MS,
+            false => STALLED_MS,
         };
-        // It is blamed once, however long closing takes.
-        (lane.since_ms, lane.waited_ms) = (now_ms, 0);
-        let Some(peer) = identity::from_libp2p(&libp2p_peer) else {
+        let lane = self.lanes.get_mut(&libp2p_peer);
+        let lane = lane.filter(|lane| is_unread || lane.is_stalled(patience_ms, now_ms));
+        let is_deaf = is_unread || lane.is_some();
+        if let Some(lane) = lane {
+            // It is blamed once, however long closing takes.
+            (lane.since_ms, lane.waited_ms) = (now_ms, 0);
+        }
+        let Some(peer) = identity::from_libp2p(&libp2p_peer).filter(|_| is_deaf) else {
             return;
         };
         tracing::info!("{peer} answers nothing: the link is closed");
         // If nobody answers, this peer's own line is to blame; or its user's limit, if any.
-        let has_limit = |meter: &Arc<dyn Meter>| {
-            let mut ways = [Direction::Up, Direction::Down].into_iter();
-            ways.any(|way| meter.limit(way).is_some())
-        };
-        let is_limited = self.options.meter.as_ref().is_some_and(has_limit);
+        let is_own_fault = is_limited && !is_unread;
         let contacts = &self.shared.counters.contacts;
-        if !is_limited && contacts.others_answer(peer, OTHERS_ANSWER) {
+        if !is_own_fault && contacts.others_answer(peer, OTHERS_ANSWER_MS, now_ms) {
             self.blame(peer, Offence::Deaf);
         }
         self.part(peer, STALLED_REST_MS);
+    }
+
+    /// Takes late questions out of the lines; gives those who wait for the answers.
+    pub(super) fn late_in_line(&mut self, now_ms: u64) -> Vec<Origin> {
+        let is_late = |packet: &Packet| packet.is_late(now_ms);
+        let lanes = self.lanes.iter();
+        let lanes = lanes.filter(|(_, lane)| lane.line.iter().any(is_late));
+        let peers: Vec<_> = lanes.map(|(&peer, _)| peer).collect();
+        let mut origins = Vec::new();
+        for peer in peers {
+            let Some(lane) = self.lanes.get_mut(&peer) else {
+                continue;
+            };
+            let (late, line): (VecDeque<_>, _) =
+                mem::take(&mut lane.line).into_iter().partition(is_late);
+            lane.line = line;
+            for packet in late {
+                self.unload(peer, &packet);
+                origins.push(packet.origin);
+            }
+        }
+        // Those of them that are left empty; one that has failed is remembered.
+        self.lanes
+            .retain(|_, lane| lane.under_way > 0 || !lane.line.is_empty() || lane.has_failed);
+        origins
     }
 
     /// A link has ended: nothing waits for it any more.
@@ -251,7 +290,7 @@ impl Node {
         let line = self
             .lanes
             .get_mut(&peer)
-            .map(|lane| std::mem::take(&mut lane.line));
+            .map(|lane| mem::take(&mut lane.line));
         for packet in line.unwrap_or_default() {
             self.unload(peer, &packet);
             self.lose(packet.origin);
@@ -295,15 +334,16 @@ mod tests {
         lane.begin(0);
         lane.end(false, 1_000);
         let later_ms = 3_600_000;
-        assert!(!lane.is_stalled(later_ms), "nothing is under way");
+        let is_stalled = |lane: &Lane, ms| lane.is_stalled(STALLED_MS, ms);
+        assert!(!is_stalled(&lane, later_ms), "nothing is under way");
         lane.begin(later_ms);
         lane.begin(later_ms + 1);
         // It was waited for the first one, too.
         let stalled_ms = later_ms + STALLED_MS - 1_000;
-        assert!(!lane.is_stalled(stalled_ms - 1));
-        assert!(lane.is_stalled(stalled_ms));
+        assert!(!is_stalled(&lane, stalled_ms - 1));
+        assert!(is_stalled(&lane, stalled_ms));
         lane.end(true, stalled_ms);
-        assert!(!lane.is_stalled(stalled_ms + 2 * STALLED_MS), "it reads");
+        assert!(!is_stalled(&lane, stalled_ms + 2 * STALLED_MS), "it reads");
     }
 
     /// Packets that fail one at a time, each of them soon, are no answers either.
@@ -311,11 +351,11 @@ mod tests {
     fn whoever_answers_nothing_is_found_out_packet_by_packet() {
         let mut lane = Lane::default();
         for round in 0..2 {
-            assert!(!lane.is_stalled(round * 60_000));
+            assert!(!lane.is_stalled(STALLED_MS, round * 60_000));
             lane.begin(round * 60_000);
             lane.end(false, round * 60_000 + STALLED_MS / 2);
         }
-        assert!(lane.is_stalled(60_000 + STALLED_MS / 2));
+        assert!(lane.is_stalled(STALLED_MS, 60_000 + STALLED_MS / 2));
     }
 
     /// One member that answered a packet each fifteen seconds stopped those of all others.

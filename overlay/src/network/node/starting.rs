@@ -144,7 +144,6 @@ impl Node {
             unread: Unread::default(),
             pending: BTreeMap::new(),
             last_id: 0,
-            gossip_count: 0,
             options,
         };
         for peer in node.offenders.list(now.since_start_ms) {

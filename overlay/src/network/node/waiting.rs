@@ -81,6 +81,7 @@ mod tests {
             envelope,
             hops: 1,
             deadline_ms: 0,
+            until_ms: None,
             from: None,
             origin: Origin::Nobody,
         }
