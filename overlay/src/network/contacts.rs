@@ -81,6 +81,11 @@ impl Contacts {
         self.of(peer).sent.load(Relaxed)
     }
 
+    /// Bytes that a peer said.
+    pub fn received(&self, peer: PeerId) -> u64 {
+        self.of(peer).received.load(Relaxed)
+    }
+
     /// Whether anybody else than this peer has answered within such a time.
     pub fn others_answer(&self, than: PeerId, within_ms: u64, now_ms: u64) -> bool {
         let answers = |tally: &Tally| {

@@ -10,6 +10,7 @@ use peercrawl_overlay::envelope::{Errand, Sealer};
 use peercrawl_overlay::lease::Lease;
 use peercrawl_overlay::network::{Kind, NetworkOverlay, Options, start};
 use peercrawl_overlay::{Overlay, PeerId, Purpose, identity};
+use tokio::time::sleep;
 
 use crate::attacker::{Attacker, Frame, lease, network_tag};
 use crate::fleet::{DEADLINE, eventually, options, secret};
@@ -401,7 +402,7 @@ fn never_reads(change: impl Fn(Options) -> Options, is_system_up: bool) {
         }
         eventually("its connection is closed", || {
             if is_system_up {
-                runtime.block_on(tokio::time::sleep(Duration::from_millis(5)));
+                runtime.block_on(async { sleep(Duration::from_millis(5)).await });
             }
             connections() == 1
         });

@@ -45,6 +45,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::alone::Alone;
+use super::bounds::Bounds;
 use super::event_queue::EventQueue;
 use super::frame::{Request, Response};
 use super::metered::is_unread;
@@ -141,6 +142,7 @@ pub struct Node {
     clock: Clock,
     me: PeerId,
     incarnation: u64,
+    bounds: Bounds,
     events: EventQueue,
     controls: mpsc::WeakSender<Control>,
     shared: Arc<Shared>,
