@@ -13,7 +13,8 @@
 //! - `node`: the task, with a file for each thing that it does: links, leases and
 //!   suspicions, packets that are routed, gossip that is broadcast
 //! - `shared`: counters, and views for the handle
-//! - `bounds`: how many bytes may wait; `event_queue`: the way above; `alone`: when to say that nobody answers
+//! - `bounds`: how many bytes may wait; `event_queue`: the way above
+//! - `alone`: when to say that nobody answers
 //!
 //! How both overlays differ is in [`crate::topology`] (who has links to whom),
 //! [`crate::election`] (who is a supernode) and in the way of what is handed on.

@@ -402,7 +402,9 @@ fn never_reads(change: impl Fn(Options) -> Options, is_system_up: bool) {
         }
         eventually("its connection is closed", || {
             if is_system_up {
-                runtime.block_on(async { sleep(Duration::from_millis(5)).await });
+                runtime.block_on(async {
+                    sleep(Duration::from_millis(5)).await;
+                });
             }
             connections() == 1
         });
