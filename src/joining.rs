@@ -90,6 +90,7 @@ pub fn options(settings: &Settings, secret: [u8; 32], limits: Arc<Limits>) -> Op
         allow_private: settings.network.allow_private,
         limits: network::Limits {
             connections: overlay.max_connections,
+            memory_bytes: usize::try_from(settings.memory.limit_bytes).unwrap_or(usize::MAX),
             ..network::Limits::default()
         },
         relay: network::RelayLimits {

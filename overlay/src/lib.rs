@@ -17,8 +17,9 @@
 //! - [`memory`]: an overlay inside one process, for a peer alone and for tests
 //! - [`network`]: the flat and the supernode overlay over libp2p
 //! - [`membership`] and [`lease`], [`election`], [`topology`], [`routing`], [`host_cache`],
-//!   [`back_off`], [`pace`], [`once`], [`handshake`], [`lan`], [`ports`], [`addresses`]: what those two decide, as state machines and
-//!   functions that are told the time and touch no socket
+//!   [`back_off`], [`pace`], [`once`], [`handshake`], [`lan`], [`ports`], [`addresses`]: what
+//!   those two decide, as state machines and functions that are told the time and touch no
+//!   socket
 //! - [`reachability`]: whether others can reach a peer; [`guard`]: where anybody may be
 //!   made to connect
 //! - [`meter`]: the seam for a limit on bytes; [`whole_file`]: small files, replaced
@@ -175,8 +176,14 @@ pub struct Statistics {
     pub messages_received: u64,
     /// Bytes in them.
     pub bytes_received: u64,
-    /// Messages that were lost here because a receiver was too slow.
+    /// Messages that were lost or given up here: there was no room for them or no way to
+    /// their receiver, it was busy or too slow, or a test wanted it so.
     pub messages_dropped: u64,
+    /// Messages of the gossip mesh that came in; of one that comes again only the first
+    /// counts.
+    pub gossip_heard: u64,
+    /// Of these, those that were lost on purpose, for a test.
+    pub gossip_lost: u64,
     /// Addresses of peers, named by other peers, that are not dialled because they are not
     /// public or lead nowhere.
     pub addresses_refused: u64,
@@ -229,6 +236,8 @@ impl Statistics {
             messages_received: self.messages_received + earlier.messages_received,
             bytes_received: self.bytes_received + earlier.bytes_received,
             messages_dropped: self.messages_dropped + earlier.messages_dropped,
+            gossip_heard: self.gossip_heard + earlier.gossip_heard,
+            gossip_lost: self.gossip_lost + earlier.gossip_lost,
             addresses_refused: self.addresses_refused + earlier.addresses_refused,
             membership: self.membership.plus(earlier.membership),
             urls: self.urls.plus(earlier.urls),
@@ -249,7 +258,7 @@ impl Statistics {
 
 /// A network of peers, as the crawler sees it.
 ///
-/// No method blocks: what cannot be taken now is refused.
+/// No method blocks, but for [`rejoin`](Self::rejoin): what cannot be taken now is refused.
 pub trait Overlay: Send + Sync {
     /// Who this peer is.
     fn me(&self) -> PeerId;
@@ -311,7 +320,8 @@ pub trait Overlay: Send + Sync {
 
     /// Joins the network again after having left it; tells whether that worked. What was
     /// announced has to be announced again, and [`events`](Self::events) may be another
-    /// channel from then on.
+    /// channel from then on. It waits until the system says where this peer listens, which
+    /// may take five seconds.
     fn rejoin(&self) -> bool {
         false
     }

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::{AsyncRead, AsyncWrite};
 use libp2p::core::muxing::{StreamMuxer, StreamMuxerBox, StreamMuxerEvent, SubstreamBox};
@@ -44,7 +44,7 @@ struct Manner {
     address: Option<Multiaddr>,
     round_trip: Option<Duration>,
     /// When it last answered.
-    answered: Option<Instant>,
+    answered_ms: Option<u64>,
 }
 
 /// Every change under these locks is one call: a panic elsewhere leaves them whole.
@@ -68,12 +68,12 @@ impl Contacts {
         lock(&self.of(peer).manner).address = Some(address.clone());
     }
 
-    /// A peer has answered after so long.
-    pub fn answered(&self, peer: PeerId, after: Duration) {
+    /// A peer has answered now, after so long.
+    pub fn answered(&self, peer: PeerId, after: Duration, now_ms: u64) {
         let tally = self.of(peer);
         let mut manner = lock(&tally.manner);
         manner.round_trip = Some(after);
-        manner.answered = Some(Instant::now());
+        manner.answered_ms = Some(now_ms);
     }
 
     /// Bytes that were said to a peer.
@@ -81,11 +81,16 @@ impl Contacts {
         self.of(peer).sent.load(Relaxed)
     }
 
+    /// Bytes that a peer said.
+    pub fn received(&self, peer: PeerId) -> u64 {
+        self.of(peer).received.load(Relaxed)
+    }
+
     /// Whether anybody else than this peer has answered within such a time.
-    pub fn others_answer(&self, than: PeerId, within: Duration) -> bool {
+    pub fn others_answer(&self, than: PeerId, within_ms: u64, now_ms: u64) -> bool {
         let answers = |tally: &Tally| {
-            let answered = lock(&tally.manner).answered;
-            answered.is_some_and(|at| at.elapsed() <= within)
+            let answered_ms = lock(&tally.manner).answered_ms;
+            answered_ms.is_some_and(|at_ms| now_ms <= at_ms + within_ms)
         };
         let list = lock(&self.list);
         let mut others = list.iter().filter(|&(&peer, _)| peer != than);
@@ -222,8 +227,6 @@ impl AsyncWrite for CountedStream {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use super::*;
 
     #[test]
@@ -231,7 +234,7 @@ mod tests {
         let contacts = Contacts::default();
         let peer = PeerId::repeat(7);
         contacts.reached(peer, &"/ip4/127.0.0.1/tcp/1".parse().unwrap());
-        contacts.answered(peer, Duration::from_millis(3));
+        contacts.answered(peer, Duration::from_millis(3), 0);
         contacts.of(peer).sent.fetch_add(5, Relaxed);
         assert_eq!(
             contacts.list()[0].round_trip,
@@ -247,13 +250,14 @@ mod tests {
     fn whoever_answers_vouches_for_the_line_to_all_others() {
         let contacts = Contacts::default();
         let [one, other] = [1, 2].map(PeerId::repeat);
-        let within = Duration::from_secs(60);
         contacts.reached(other, &"/ip4/127.0.0.1/tcp/1".parse().unwrap());
-        contacts.answered(one, Duration::ZERO);
-        assert!(contacts.others_answer(other, within));
-        assert!(!contacts.others_answer(one, within), "only itself");
-        thread::sleep(Duration::from_millis(2));
-        assert!(!contacts.others_answer(other, Duration::from_millis(1)));
+        contacts.answered(one, Duration::ZERO, 5_000);
+        assert!(contacts.others_answer(other, 60_000, 65_000));
+        assert!(
+            !contacts.others_answer(other, 60_000, 65_001),
+            "too long ago"
+        );
+        assert!(!contacts.others_answer(one, 60_000, 5_000), "only itself");
     }
 
     #[test]
@@ -267,7 +271,7 @@ mod tests {
         let connected = contacts.of(id(0));
         connected.sent.fetch_add(1, Relaxed);
         for number in 1..=MOST {
-            contacts.answered(id(number), Duration::ZERO);
+            contacts.answered(id(number), Duration::ZERO, 0);
         }
         let left = contacts.list();
         assert_eq!(left.len(), 2);

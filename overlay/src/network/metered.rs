@@ -4,19 +4,21 @@
 //! The QUIC socket is the library's own, so its streams are wrapped instead, and each
 //! byte of theirs costs a little more, for headers and acknowledgements.
 //!
-//! A TCP socket that takes nothing for a while is given up: its other end does not read,
-//! and closing such a connection would wait for it forever.
+//! A connection that takes nothing for a while is given up: its other end does not read,
+//! and closing it would wait for that forever. Over QUIC it takes nothing if none of its
+//! streams does. Only what the meter has granted counts, so that a limit is never the cause.
 
+use std::error::Error;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures::{AsyncRead, AsyncWrite};
 use libp2p::core::muxing::{StreamMuxer, StreamMuxerEvent};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::shared::Counters;
 use crate::meter::{Direction, Meter};
@@ -29,8 +31,42 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 /// 1,200 bytes carries some 40 of its own, and every other one is acknowledged.
 const QUIC_OVERHEAD: usize = 20;
 
-/// A socket that takes no byte for so long has nobody at its other end who reads.
+/// A connection that takes no byte for so long has nobody at its other end who reads.
 const STALLED: Duration = Duration::from_secs(20);
+
+/// The other end of a connection does not read.
+#[derive(Debug, thiserror::Error)]
+#[error("nobody reads")]
+struct Unread;
+
+/// Whether a connection failed because its other end does not read, whatever that is wrapped in.
+pub fn is_unread(error: &(dyn Error + 'static)) -> bool {
+    let inner = match error.downcast_ref::<io::Error>() {
+        Some(error) => error.get_ref().map(|inner| inner as &(dyn Error + 'static)),
+        None => error.source(),
+    };
+    error.is::<Unread>() || inner.is_some_and(is_unread)
+}
+
+fn unread() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, Unread)
+}
+
+/// Whether a connection takes anything; all of its streams share it.
+#[derive(Default)]
+struct Appetite {
+    /// When one of them last did.
+    took: Option<Instant>,
+    /// None of them did for too long.
+    is_unread: bool,
+}
+
+type SharedAppetite = Arc<Mutex<Appetite>>;
+
+fn lock(appetite: &SharedAppetite) -> MutexGuard<'_, Appetite> {
+    // Every change is one assignment: a panic elsewhere leaves it whole.
+    appetite.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Counts bytes, and knows whom to ask.
 #[derive(Clone)]
@@ -135,41 +171,45 @@ pub struct Metered<S> {
     reading: Option<Pin<Box<Sleep>>>,
     /// While writing waits for its turn.
     writing: Option<Pin<Box<Sleep>>>,
-    /// Whether it is given up when it takes nothing.
-    is_socket: bool,
-    /// While it takes nothing: when it is given up.
-    stalled: Option<Pin<Box<Sleep>>>,
+    /// Of its connection.
+    appetite: SharedAppetite,
+    /// While it takes nothing: since when, and until its connection may be given up.
+    stalled: Option<(Instant, Pin<Box<Sleep>>)>,
 }
 
 impl<S> Metered<S> {
-    /// Wraps a stream.
-    pub fn new(stream: S, gauge: Gauge) -> Self {
+    /// Wraps a socket.
+    pub fn of_socket(stream: S, gauge: Gauge) -> Self {
+        Self::of_connection(stream, gauge, Arc::default())
+    }
+
+    /// Wraps a stream of a connection.
+    fn of_connection(stream: S, gauge: Gauge, appetite: SharedAppetite) -> Self {
         Self {
             stream,
             gauge,
             reading: None,
             writing: None,
-            is_socket: false,
+            appetite,
             stalled: None,
         }
     }
 
-    /// Wraps a socket, which is given up when it takes nothing.
-    pub fn of_socket(stream: S, gauge: Gauge) -> Self {
-        Self {
-            is_socket: true,
-            ..Self::new(stream, gauge)
-        }
-    }
-
-    /// Whether the time of a socket that takes nothing is up.
+    /// Whether the time of a connection that takes nothing is up.
     fn poll_stalled(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
-        if !self.is_socket {
-            return Poll::Pending;
+        let (since, stalled) = self.stalled.get_or_insert_with(|| {
+            let now = Instant::now();
+            (now, Box::pin(sleep_until(now + STALLED)))
+        });
+        // Another stream may have taken something meanwhile.
+        let took = lock(&self.appetite).took;
+        let until = took.map_or(*since, |took| took.max(*since)) + STALLED;
+        if stalled.deadline() < until {
+            stalled.as_mut().reset(until);
         }
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(STALLED)));
         ready!(stalled.as_mut().poll(cx));
-        Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, "nobody reads"))
+        lock(&self.appetite).is_unread = true;
+        Poll::Ready(unread())
     }
 }
 
@@ -215,6 +255,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
         match written {
             Poll::Pending => me.poll_stalled(cx).map(Err),
             written => {
+                lock(&me.appetite).took = Some(Instant::now());
                 me.stalled = None;
                 written
             }
@@ -234,46 +275,81 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
 pub struct MeteredStreams<M> {
     muxer: M,
     gauge: Gauge,
+    appetite: SharedAppetite,
 }
 
 impl<M> MeteredStreams<M> {
     /// Wraps a connection.
     pub fn new(muxer: M, gauge: Gauge) -> Self {
-        Self { muxer, gauge }
+        Self {
+            muxer,
+            gauge,
+            appetite: Arc::default(),
+        }
+    }
+
+    fn wrap<S>(&self, stream: S) -> Metered<S> {
+        Metered::of_connection(stream, self.gauge.clone(), self.appetite.clone())
     }
 }
 
 impl<M: StreamMuxer + Unpin> StreamMuxer for MeteredStreams<M>
 where
     M::Substream: Unpin,
+    M::Error: Send + Sync + 'static,
 {
     type Substream = Metered<M::Substream>;
-    type Error = M::Error;
+    type Error = io::Error;
 
     fn poll_inbound(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Self::Substream, Self::Error>> {
-        let stream = ready!(Pin::new(&mut self.muxer).poll_inbound(cx))?;
-        Poll::Ready(Ok(Metered::new(stream, self.gauge.clone())))
+    ) -> Poll<io::Result<Self::Substream>> {
+        let stream = ready!(Pin::new(&mut self.muxer).poll_inbound(cx));
+        Poll::Ready(
+            stream
+                .map(|stream| self.wrap(stream))
+                .map_err(io::Error::other),
+        )
     }
 
     fn poll_outbound(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Self::Substream, Self::Error>> {
-        let stream = ready!(Pin::new(&mut self.muxer).poll_outbound(cx))?;
-        Poll::Ready(Ok(Metered::new(stream, self.gauge.clone())))
+    ) -> Poll<io::Result<Self::Substream>> {
+        let stream = ready!(Pin::new(&mut self.muxer).poll_outbound(cx));
+        Poll::Ready(
+            stream
+                .map(|stream| self.wrap(stream))
+                .map_err(io::Error::other),
+        )
     }
 
-    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        Pin::new(&mut self.muxer).poll_close(cx)
+    fn poll_close(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let closed = Pin::new(&mut self.muxer).poll_close(cx);
+        closed.map_err(io::Error::other)
     }
 
-    fn poll(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<StreamMuxerEvent, Self::Error>> {
-        Pin::new(&mut self.muxer).poll(cx)
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<StreamMuxerEvent>> {
+        if lock(&self.appetite).is_unread {
+            return Poll::Ready(Err(unread()));
+        }
+        let event = Pin::new(&mut self.muxer).poll(cx);
+        event.map_err(io::Error::other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_does_not_read_is_known_through_all_wrapping() {
+        let wrapped = io::Error::other(io::Error::other(unread()));
+        assert!(is_unread(&wrapped));
+        let of_swarm = libp2p::swarm::ConnectionError::IO(wrapped);
+        assert!(is_unread(&of_swarm));
+        let other = io::Error::other(io::Error::from(io::ErrorKind::TimedOut));
+        assert!(!is_unread(&other));
     }
 }

@@ -13,12 +13,14 @@
 //! - `node`: the task, with a file for each thing that it does: links, leases and
 //!   suspicions, packets that are routed, gossip that is broadcast
 //! - `shared`: counters, and views for the handle
-//! - `event_queue`: how much may wait above; `alone`: when to say that nobody answers
+//! - `bounds`: how many bytes may wait; `event_queue`: the way above
+//! - `alone`: when to say that nobody answers
 //!
 //! How both overlays differ is in [`crate::topology`] (who has links to whom),
 //! [`crate::election`] (who is a supernode) and in the way of what is handed on.
 
 mod alone;
+mod bounds;
 mod contacts;
 mod event_queue;
 mod frame;
@@ -39,6 +41,7 @@ use crossbeam_channel::Receiver;
 use tokio::sync::mpsc;
 
 pub use crate::topology::Kind;
+use bounds::Bounds;
 use node::{Command, Control, Node};
 pub use options::{Limits, Options, PROTOCOL_VERSION, RelayLimits, StartError};
 use shared::{Counters, Shared};
@@ -76,7 +79,8 @@ pub fn start(kind: Kind, options: Options) -> Result<Arc<NetworkOverlay>, StartE
     let (controls, control_queue) = mpsc::channel(CONTROLS);
     let (event_sender, events) = crossbeam_channel::bounded(limits.events);
     let (started_sender, started) = crossbeam_channel::bounded(1);
-    let shared = Arc::new(Shared::new(Arc::new(Counters::default())));
+    let counters = Arc::new(Counters::default());
+    let shared = Arc::new(Shared::new(counters, Bounds::new(&limits)));
     let is_allowed = options.allow_supernode;
     shared.may_be_supernode.store(is_allowed, Relaxed);
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -66,6 +66,9 @@ pub struct Limits {
     pub events: usize,
     /// Messages to one peer that may be under way.
     pub under_way: u32,
+    /// Bytes of memory that the whole program may take: what waits here is bounded by its
+    /// part of that.
+    pub memory_bytes: usize,
 }
 
 impl Default for Limits {
@@ -75,6 +78,7 @@ impl Default for Limits {
             message_bytes: 1 << 20,
             events: 1_024,
             under_way: 64,
+            memory_bytes: 256 << 20,
         }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use libp2p::Multiaddr;
 
+use super::bounds::Bounds;
 use super::contacts::Contacts;
 use crate::envelope::Errand;
 use crate::{Member, PeerId, Purpose, Reachability, Refusal, Statistics, Traffic};
@@ -15,18 +16,8 @@ use crate::{Member, PeerId, Purpose, Reachability, Refusal, Statistics, Traffic}
 const REFUSALS: usize = 64;
 /// Addresses that the user may have named and that were not looked at yet.
 const SOUGHT: usize = 1_024;
-/// Bytes of messages under way to one peer: as many as fit over one link.
-const MOST_TO_ONE_BYTES: usize = 18 << 20;
-/// What may be under way to all peers together.
-const MOST_TO_ALL: Load = Load {
-    count: u32::MAX,
-    bytes: 32 << 20,
-};
-/// The same for a leaf: it goes over few links, and maybe over one.
-const MOST_OF_LEAF: Load = Load {
-    count: 512,
-    bytes: MOST_TO_ONE_BYTES,
-};
+/// Messages of a leaf that may be under way: they go over few links, and maybe over one.
+const MOST_OF_LEAF: u32 = 512;
 
 /// What a message is for, in the statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,6 +93,8 @@ pub struct Counters {
     pub contacts: Contacts,
     uses: [Count; 5],
     dropped: AtomicU64,
+    gossip_heard: AtomicU64,
+    gossip_lost: AtomicU64,
     addresses_refused: AtomicU64,
     socket_sent: AtomicU64,
     socket_received: AtomicU64,
@@ -126,6 +119,17 @@ impl Counters {
     /// A message was lost here.
     pub fn dropped(&self, messages: usize) {
         self.dropped.fetch_add(messages as u64, Relaxed);
+    }
+
+    /// A gossip message came in; gives how many there have been.
+    pub fn heard_gossip(&self) -> u64 {
+        self.gossip_heard.fetch_add(1, Relaxed) + 1
+    }
+
+    /// One of them was lost on purpose.
+    pub fn lost_gossip(&self) {
+        self.gossip_lost.fetch_add(1, Relaxed);
+        self.dropped(1);
     }
 
     /// Addresses that others named are not dialled.
@@ -160,6 +164,8 @@ impl Counters {
             messages_received: sum(|traffic| traffic.messages_received),
             bytes_received: sum(|traffic| traffic.bytes_received),
             messages_dropped: self.dropped.load(Relaxed),
+            gossip_heard: self.gossip_heard.load(Relaxed),
+            gossip_lost: self.gossip_lost.load(Relaxed),
             addresses_refused: self.addresses_refused.load(Relaxed),
             membership: traffic(Use::Membership),
             urls: traffic(Use::Urls),
@@ -212,6 +218,7 @@ struct UnderWay {
 pub struct Shared {
     /// What goes through.
     pub counters: Arc<Counters>,
+    bounds: Bounds,
     /// Set by the handle when it leaves, and by the task when it ends.
     pub has_left: AtomicBool,
     /// Set by the task while it looks for a network that it knows of.
@@ -242,9 +249,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Shared {
     /// Nothing has happened yet.
-    pub fn new(counters: Arc<Counters>) -> Self {
+    pub fn new(counters: Arc<Counters>, bounds: Bounds) -> Self {
         Self {
             counters,
+            bounds,
             has_left: AtomicBool::new(false),
             is_joining: AtomicBool::new(false),
             is_aborted: AtomicBool::new(false),
@@ -357,11 +365,17 @@ impl Shared {
     pub fn set_out(&self, to: PeerId, bytes: usize, most: u32) -> bool {
         let to_one = Load {
             count: most,
-            bytes: MOST_TO_ONE_BYTES,
+            bytes: self.bounds.to_one,
         };
         let to_all = match self.is_leaf.load(Relaxed) {
-            true => MOST_OF_LEAF,
-            false => MOST_TO_ALL,
+            true => Load {
+                count: MOST_OF_LEAF,
+                bytes: self.bounds.to_one,
+            },
+            false => Load {
+                count: u32::MAX,
+                bytes: self.bounds.to_all,
+            },
         };
         let mut under_way = lock(&self.under_way);
         let before = under_way.to.get(&to).copied().unwrap_or_default();
@@ -401,7 +415,7 @@ mod tests {
     /// Sixty-four messages of a megabyte were taken, and two thirds of them dropped.
     #[test]
     fn no_more_is_taken_than_fits_and_room_comes_back() {
-        let shared = Shared::new(Arc::default());
+        let shared = Shared::new(Arc::default(), Bounds::default());
         assert_eq!(fill(&shared, A, 1 << 20), 18);
         assert_eq!(fill(&shared, PeerId::repeat(2), 1 << 20), 14, "of all");
         assert_eq!(fill(&shared, PeerId::repeat(3), 1), 0);
@@ -416,7 +430,7 @@ mod tests {
 
     #[test]
     fn what_a_leaf_sends_fits_over_one_link() {
-        let shared = Shared::new(Arc::default());
+        let shared = Shared::new(Arc::default(), Bounds::default());
         shared.is_leaf.store(true, Relaxed);
         assert_eq!(fill(&shared, A, 1 << 20), 18);
         assert_eq!(fill(&shared, PeerId::repeat(2), 1 << 20), 0);

@@ -4,11 +4,12 @@ use std::io;
 use std::time::Duration;
 
 use futures::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, StreamExt};
+use libp2p::core::muxing::StreamMuxerBox;
 use libp2p::gossipsub::{self, IdentTopic};
 use libp2p::identity::Keypair;
-use libp2p::request_response::{self, Codec, Event, Message, ProtocolSupport};
+use libp2p::request_response::{self, Codec, Event, Message, ProtocolSupport, ResponseChannel};
 use libp2p::swarm::{NetworkBehaviour, SwarmEvent};
-use libp2p::{Multiaddr, StreamProtocol, Swarm, Transport, core::upgrade, noise, tcp, yamux};
+use libp2p::{Multiaddr, StreamProtocol, Swarm, Transport, core::upgrade, noise, quic, tcp, yamux};
 use peercrawl_overlay::clock::Clock;
 use peercrawl_overlay::envelope::{Errand, NetworkTag, Sealer};
 use peercrawl_overlay::lease::Lease;
@@ -166,11 +167,18 @@ pub struct Attacker {
 impl Attacker {
     pub fn new(number: u8, victim: &NetworkOverlay) -> Self {
         let keypair: Keypair = identity::keypair(secret(number)).unwrap();
-        let transport = tcp::tokio::Transport::new(tcp::Config::default())
+        let tcp = tcp::tokio::Transport::new(tcp::Config::default())
             .upgrade(upgrade::Version::V1)
             .authenticate(noise::Config::new(&keypair).unwrap())
             .multiplex(yamux::Config::default())
-            .boxed();
+            .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
+        // Nobody has to take much.
+        let mut config = quic::Config::new(&keypair);
+        (config.max_stream_data, config.max_connection_data) = (64 << 10, 256 << 10);
+        let quic = quic::tokio::Transport::new(config)
+            .map(|(peer, muxer), _| (peer, StreamMuxerBox::new(muxer)));
+        let transport = tcp.or_transport(quic);
+        let transport = transport.map(|either, _| either.into_inner()).boxed();
         let protocol = (StreamProtocol::new("/peercrawl/1"), ProtocolSupport::Full);
         let config = request_response::Config::default().with_request_timeout(2 * DEADLINE);
         let frames = request_response::Behaviour::with_codec(Raw, [protocol], config);
@@ -243,8 +251,8 @@ impl Attacker {
         response.filter(|response| !response.is_empty())
     }
 
-    /// Answers the next frame of the victim; gives that frame.
-    pub async fn answers(&mut self, answer: impl FnOnce(&[u8]) -> Vec<u8>) -> Vec<u8> {
+    /// The next frame of the victim, and where the answer goes.
+    async fn asked(&mut self) -> (Vec<u8>, ResponseChannel<Vec<u8>>) {
         let asked = async {
             loop {
                 let event = self.swarm.select_next_some().await;
@@ -260,10 +268,29 @@ impl Attacker {
                 }
             }
         };
-        let (frame, channel) = timeout(DEADLINE, asked).await.unwrap();
+        timeout(DEADLINE, asked).await.unwrap()
+    }
+
+    /// Answers the next frame of the victim; gives that frame.
+    pub async fn answers(&mut self, answer: impl FnOnce(&[u8]) -> Vec<u8>) -> Vec<u8> {
+        let (frame, channel) = self.asked().await;
         let frames = &mut self.swarm.behaviour_mut().frames;
         frames.send_response(channel, answer(&frame)).unwrap();
         frame
+    }
+
+    /// Holds the next packet that the victim brings: it reads it, and answers only what else
+    /// comes. It is held for as long as what this gives.
+    pub async fn holds_packet(&mut self) -> ResponseChannel<Vec<u8>> {
+        loop {
+            let (frame, channel) = self.asked().await;
+            // Two is a packet as a question, and "done" as an answer.
+            if frame[0] == 2 {
+                return channel;
+            }
+            let frames = &mut self.swarm.behaviour_mut().frames;
+            frames.send_response(channel, vec![2]).unwrap();
+        }
     }
 
     /// Puts bytes into the mesh; tells whether the victim is there to hear them.

@@ -1,10 +1,13 @@
 //! Neighbours that bring what others wrote, or too much of it; and what becomes of packets
 //! that come too early.
 
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use peercrawl_overlay::clock::Now;
 use peercrawl_overlay::envelope::{Errand, Sealer};
 use peercrawl_overlay::lease::Lease;
-use peercrawl_overlay::network::{Kind, start};
+use peercrawl_overlay::network::{Kind, Limits, NetworkOverlay, Options, start};
 use peercrawl_overlay::{Event, Overlay, PeerId, Purpose, identity};
 use tokio::runtime::{Builder, Runtime};
 
@@ -77,6 +80,77 @@ fn whoever_asks_in_vain_hears_that() {
         // It stays where the crawler would take it from. Three is "busy".
         assert_eq!(attacker.says(question.bytes()).await, Some(vec![3]));
     });
+}
+
+/// Joins, and says that the victim leads to it.
+async fn joins_behind(attacker: &mut Attacker, carrier: &NetworkOverlay) {
+    attacker.join().await;
+    let via = Lease {
+        via: vec![carrier.me()],
+        ..lease()
+    };
+    let lease = attacker.seal(Errand::Lease, None, &via.encode());
+    let records = Frame::Records(vec![lease]).bytes();
+    attacker.says(records).await.unwrap();
+}
+
+/// A question waited a minute for a receiver that held it, at each hop, whatever its deadline.
+const SOON: Duration = Duration::from_secs(20);
+
+/// Its carrier was taken for one that does not read.
+#[test]
+fn whoever_asks_one_that_holds_questions_hears_from_the_carrier() {
+    let carrier = start(Kind::Flat, options(1, &[])).unwrap();
+    runtime().block_on(async {
+        let [mut asker, mut holder] = [66, 67].map(|number| Attacker::new(number, &carrier));
+        asker.join().await;
+        joins_behind(&mut holder, &carrier).await;
+        let to = Some(holder.sealer.author());
+        let question = Frame::Packet {
+            hops: 3,
+            deadline_ms: 300,
+            envelope: asker.seal(Errand::Ask(Purpose::Content), to, b"?"),
+        };
+        let begun = Instant::now();
+        let (heard, _held) = tokio::join!(asker.says(question.bytes()), holder.holds_packet());
+        // Three is "busy".
+        assert_eq!(heard, Some(vec![3]));
+        assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
+        assert_eq!(carrier.offenders(), []);
+    });
+}
+
+/// It kept its place among those that are under way, and there are few.
+#[test]
+fn a_question_that_is_held_is_under_way_until_its_deadline() {
+    let carrier = start(Kind::Flat, options(1, &[])).unwrap();
+    let asker = Options {
+        listen: vec![],
+        limits: Limits {
+            under_way: 1,
+            ..Limits::default()
+        },
+        ..options(2, &carrier.listening())
+    };
+    let asker = start(Kind::Flat, asker).unwrap();
+    let runtime = runtime();
+    let mut holder = Attacker::new(66, &carrier);
+    let id = holder.sealer.author();
+    runtime.block_on(joins_behind(&mut holder, &carrier));
+    eventually("all know all", || {
+        carrier.members().len() == 3 && asker.members().len() == 3
+    });
+    let deadline = Duration::from_millis(300);
+    let ask = || asker.request(id, Purpose::Content, Arc::new([]), deadline);
+    let begun = Instant::now();
+    let reply = ask().unwrap();
+    let _held = runtime.block_on(holder.holds_packet());
+    assert_eq!(reply.wait(), None);
+    eventually("there is room for another one", || ask().is_ok());
+    eventually("the carrier has given it up, too", || {
+        carrier.statistics().messages_dropped > 0
+    });
+    assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
 }
 
 /// An author that gave two messages one number, or sent them late, made offenders of those

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use peercrawl_overlay::{Event, Member, OverlayError, PeerId, Purpose, Role};
+use peercrawl_overlay::{Event, Member, MessageId, OverlayError, PeerId, Purpose, Role, Verdict};
 
 use crate::fleet::{DEADLINE, Net, Peer, eventually};
 
@@ -26,6 +26,8 @@ for_every_overlay![
     a_request_that_is_rejected_ends_at_once,
     a_peer_that_leaves_is_missed_and_sends_no_more,
     a_peer_that_dies_is_missed,
+    a_peer_that_left_comes_back,
+    only_a_rejected_message_is_held_against_its_author,
     a_full_receiver_makes_drops_that_are_counted,
     a_stranger_gets_nothing,
     both_ends_count_by_purpose,
@@ -301,6 +303,87 @@ fn a_peer_that_dies_is_missed(net: Net) {
         }
         false
     });
+}
+
+fn a_peer_that_left_comes_back(net: Net) {
+    let mut fleet = net.fleet(4);
+    let mut peer = fleet.peers.remove(3);
+    let id = peer.id();
+    peer.overlay.announce(Arc::new([6]));
+    peer.overlay.leave();
+    fleet.agree();
+    let bootstrap = fleet.peers[0].overlay.listening();
+    peer.comes_back(net, 4, &bootstrap);
+    assert_eq!(peer.id(), id);
+    fleet.peers.push(peer);
+    fleet.agree();
+    let says = |facts: &[u8]| {
+        let is_it = |m: &Member| m.id == id && m.facts[..] == *facts;
+        let mut peers = fleet.peers.iter();
+        peers.all(|peer| peer.overlay.members().iter().any(is_it))
+    };
+    eventually("what it said before is over", || says(&[]));
+    fleet.peers[3].overlay.announce(Arc::new([7]));
+    eventually("what it says now is heard", || says(&[7]));
+    for (from, to) in [(0, 3), (3, 0), (2, 3)] {
+        let (sender, to_id) = (&fleet.peers[from].overlay, fleet.peers[to].id());
+        let bytes = [from as u8];
+        sender.send(to_id, Purpose::Urls, Arc::new(bytes)).unwrap();
+        fleet.gets(to, from, &bytes);
+    }
+}
+
+fn only_a_rejected_message_is_held_against_its_author(net: Net) {
+    let fleet = net.fleet(3);
+    let (author, judge) = (&fleet.peers[1], &fleet.peers[2]);
+    let send = || {
+        author
+            .overlay
+            .send(judge.id(), Purpose::Urls, Arc::new([5]))
+    };
+    // Judges what has come; tells how many that were.
+    let judged = |verdict| {
+        let events = judge.overlay.events();
+        let of_author = events.try_iter().filter_map(|event| match event {
+            Event::Message { id, from, .. } if from == author.id() => Some(id),
+            _ => None,
+        });
+        of_author
+            .map(|id| judge.overlay.verdict(id, verdict))
+            .count()
+    };
+    let is_member = || {
+        let members = judge.overlay.members();
+        members.iter().any(|member| member.id == author.id())
+    };
+    // Nothing has this name.
+    judge.overlay.verdict(MessageId(u64::MAX), Verdict::Reject);
+    for verdict in [Verdict::Ignore, Verdict::Accept] {
+        for _ in 0..10 {
+            send().unwrap();
+            eventually("it arrives", || judged(verdict) == 1);
+        }
+    }
+    assert!(is_member() && judge.offenders().is_empty());
+    let mut rejected = 0;
+    // Nobody is blamed inside one process; elsewhere its author is no member soon.
+    eventually("messages are rejected", || {
+        let _busy = send();
+        rejected += judged(Verdict::Reject);
+        match net {
+            Net::Memory => rejected >= 10,
+            Net::Flat | Net::Supernode => !is_member(),
+        }
+    });
+    assert!(rejected >= 5, "{rejected}");
+    let is_blamed = judge.offenders().contains(&author.id());
+    assert_eq!(
+        (is_blamed, is_member()),
+        match net {
+            Net::Memory => (false, true),
+            Net::Flat | Net::Supernode => (true, false),
+        }
+    );
 }
 
 fn a_full_receiver_makes_drops_that_are_counted(net: Net) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use peercrawl_overlay::memory::MemoryNetwork;
 use peercrawl_overlay::network::{Kind, NetworkOverlay, Options, start};
-use peercrawl_overlay::{Event, Overlay, PeerId, Verdict};
+use peercrawl_overlay::{Event, Overlay, OverlayError, PeerId, Purpose, Verdict};
 
 /// How long anything may take on a busy machine.
 pub const DEADLINE: Duration = Duration::from_secs(60);
@@ -51,6 +51,18 @@ impl Peer {
     pub fn crash(self) {
         if let Some(network) = &self.network {
             network.abort();
+        }
+    }
+
+    /// Joins again after it has left, by itself or, if it cannot, as the layer above does it:
+    /// another one is started under the same name.
+    pub fn comes_back(&mut self, net: Net, number: u8, bootstrap: &[String]) {
+        if !self.overlay.rejoin() {
+            let left = self.overlay.hand_on(0, None, Purpose::Urls, Arc::new([]));
+            assert_eq!(left, Err(OverlayError::Left));
+            let network = start(net.kind(), options(number, bootstrap)).unwrap();
+            self.overlay = network.clone();
+            self.network = Some(network);
         }
     }
 

@@ -10,9 +10,11 @@ use peercrawl_overlay::envelope::{Errand, Sealer};
 use peercrawl_overlay::lease::Lease;
 use peercrawl_overlay::network::{Kind, NetworkOverlay, Options, start};
 use peercrawl_overlay::{Overlay, PeerId, Purpose, identity};
+use tokio::time::sleep;
 
 use crate::attacker::{Attacker, Frame, lease, network_tag};
 use crate::fleet::{DEADLINE, eventually, options, secret};
+use crate::serving::Limited;
 
 /// Runs an attack against a peer with a friend.
 pub fn attack(attack: impl AsyncFnOnce(&mut Attacker, &NetworkOverlay)) {
@@ -345,7 +347,34 @@ fn many_connections_leave_room_for_friends() {
 /// again as often as it came.
 #[test]
 fn a_reader_that_never_reads() {
-    let victim = start(Kind::Flat, options(1, &[])).unwrap();
+    never_reads(|options| options, false);
+}
+
+/// If the victim's user had set any limit, that was taken for the cause.
+#[test]
+fn a_reader_that_never_reads_from_one_with_a_limit() {
+    let limited = |options| Options {
+        meter: Some(Arc::new(Limited(1 << 20))),
+        ..options
+    };
+    never_reads(limited, false);
+}
+
+/// Over QUIC it keeps the connection alive, and takes no more than its windows hold.
+#[test]
+fn a_reader_that_never_reads_over_quic_from_one_with_a_limit() {
+    let limited = |options| Options {
+        listen: vec!["/ip4/127.0.0.1/udp/0/quic-v1".into()],
+        meter: Some(Arc::new(Limited(1 << 20))),
+        ..options
+    };
+    never_reads(limited, true);
+}
+
+/// Something joins the victim again and again, and reads nothing. Its system may go on working
+/// for it all the same.
+fn never_reads(change: impl Fn(Options) -> Options, is_system_up: bool) {
+    let victim = start(Kind::Flat, change(options(1, &[]))).unwrap();
     let friend = start(Kind::Flat, options(2, &victim.listening())).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -365,13 +394,20 @@ fn a_reader_that_never_reads() {
             victim.members().iter().any(|member| member.id == id)
         });
         eventually("both are connected", || connections() >= 2);
-        // From here on nobody drives the runtime, so nobody reads.
+        // From here on nobody looks at what comes, so after a few frames nobody reads.
         let (before, mut taken) = (dropped(), 0);
         while victim.send(id, Purpose::Urls, message.clone()).is_ok() {
             taken += 1;
             assert!(taken <= 64, "what waits for one peer is bounded");
         }
-        eventually("its connection is closed", || connections() == 1);
+        eventually("its connection is closed", || {
+            if is_system_up {
+                runtime.block_on(async {
+                    sleep(Duration::from_millis(5)).await;
+                });
+            }
+            connections() == 1
+        });
         // The one that was refused is counted, too.
         eventually("what waited for it is given up", || {
             dropped() > before + taken

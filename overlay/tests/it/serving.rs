@@ -11,7 +11,7 @@ use crate::fleet::{eventually, options};
 
 /// Lets everything through, and says that there is a limit.
 #[derive(Debug)]
-struct Limited(u64);
+pub struct Limited(pub u64);
 
 impl Meter for Limited {
     fn take(&self, _: Direction, wanted: usize) -> Result<usize, Duration> {

@@ -11,6 +11,7 @@ use libp2p::PeerId as Libp2pPeerId;
 use libp2p::request_response::{InboundRequestId, ResponseChannel};
 use tokio::sync::mpsc;
 
+use super::super::bounds::Bounds;
 use super::super::frame::Response;
 use super::super::shared::Use;
 use super::packets::{MESSAGE_LIFE_MS, Origin, Packet};
@@ -23,11 +24,7 @@ use crate::{Event, Outcome, PeerId, Purpose, Replier};
 const MOST_QUESTIONS: usize = 1_024;
 /// The longest that a question waits: the exchange that brought it must not be over before
 /// its asker hears that there is no answer.
-const LONGEST_WAIT_MS: u64 = 55_000;
-/// Bytes of answers that one neighbour may leave unread.
-const MOST_UNREAD_OF_ONE: usize = 4 << 20;
-/// Bytes of answers that all of them may.
-const MOST_UNREAD: usize = 32 << 20;
+pub const LONGEST_WAIT_MS: u64 = 55_000;
 
 /// A neighbour that waits for the response to a request.
 pub struct Caller {
@@ -46,23 +43,24 @@ pub struct Unread<K> {
     of: HashMap<Libp2pPeerId, usize>,
     /// Bytes of all of them.
     bytes: usize,
+    bounds: Bounds,
 }
 
-impl<K> Default for Unread<K> {
-    fn default() -> Self {
+impl<K: Eq + Hash> Unread<K> {
+    /// None is, within these bounds.
+    pub fn new(bounds: Bounds) -> Self {
         Self {
             answers: HashMap::new(),
             of: HashMap::new(),
             bytes: 0,
+            bounds,
         }
     }
-}
 
-impl<K: Eq + Hash> Unread<K> {
     /// Counts an answer; tells whether there was room.
     fn add(&mut self, id: K, peer: Libp2pPeerId, bytes: usize) -> bool {
         let of_one = self.of.get(&peer).copied().unwrap_or(0) + bytes;
-        if of_one > MOST_UNREAD_OF_ONE || self.bytes + bytes > MOST_UNREAD {
+        if of_one > self.bounds.unread_of_one || self.bytes + bytes > self.bounds.unread {
             return false;
         }
         self.answers.insert(id, (peer, bytes));
@@ -142,13 +140,12 @@ impl Node {
             }
             Origin::Theirs(caller) if self.questions.len() < MOST_QUESTIONS => {
                 let id = self.next_id();
-                let wait_ms = u64::from(packet.deadline_ms).min(LONGEST_WAIT_MS);
                 let question = Question {
                     asker: envelope.author,
                     purpose,
                     sequence: envelope.sequence,
                     caller,
-                    until_ms: self.now_ms() + wait_ms,
+                    until_ms: self.until_ms(packet.deadline_ms),
                 };
                 self.questions.insert(id, question);
                 let ticket = Ticket {
@@ -258,7 +255,7 @@ mod tests {
     /// Answers of a megabyte waited for a minute each, as many as there were streams.
     #[test]
     fn what_is_not_read_is_bounded_and_room_comes_back() {
-        let mut unread = Unread::default();
+        let mut unread = Unread::new(Bounds::default());
         let peers: Vec<_> = (0..10).map(|_| Libp2pPeerId::random()).collect();
         let mut taken = Vec::new();
         for (number, peer) in (0..100).flat_map(|n| peers.iter().map(move |peer| (n, peer))) {

@@ -14,7 +14,6 @@ use super::super::shared::Use;
 use super::Node;
 use crate::envelope::{Envelope, Errand, Fault, Label};
 use crate::membership::News;
-use crate::meter::Direction;
 use crate::offenders::Offence;
 use crate::replay::Sight;
 use crate::topology::{Kind, supernodes_of};
@@ -312,7 +311,8 @@ impl Node {
     }
 
     /// Parts with one that does not read what the mesh has for it. If nobody does, or if this
-    /// peer's own limit holds everything back, it is not their fault.
+    /// peer's own limit may hold everything back, it is not their fault. One whose connection
+    /// takes nothing at all is found out there.
     fn on_slow(&mut self, libp2p_peer: Libp2pPeerId) {
         let Some(peer) = identity::from_libp2p(&libp2p_peer) else {
             return;
@@ -324,19 +324,19 @@ impl Node {
         let topic = self.topic.hash();
         let in_mesh = self.swarm.behaviour().mesh.mesh_peers(&topic);
         let others = in_mesh.filter(|&other| *other != libp2p_peer).count();
-        let meter = self.options.meter.as_ref();
-        let is_limited = meter.is_some_and(|meter| meter.limit(Direction::Up).is_some());
-        if self.slow.count() < others && !is_limited {
+        if self.slow.count() < others && !self.has_own_limit() {
             tracing::info!("{peer} reads nothing of the mesh: the link is closed");
             self.part(peer, SLOW_REST_MS);
         }
     }
 
     fn on_gossip(&mut self, source: Libp2pPeerId, id: gossipsub::MessageId, bytes: Arc<[u8]>) {
-        self.gossip_count += 1;
+        let heard = self.shared.counters.heard_gossip();
         let every = self.options.lose_every;
-        let is_lost = every > 0 && self.gossip_count.is_multiple_of(every);
-        self.shared.counters.dropped(usize::from(is_lost));
+        let is_lost = every > 0 && heard.is_multiple_of(every);
+        if is_lost {
+            self.shared.counters.lost_gossip();
+        }
         let Some(from) = identity::from_libp2p(&source).filter(|_| !is_lost) else {
             return self.judge(&id, &source, Verdict::Ignore);
         };

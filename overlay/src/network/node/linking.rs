@@ -66,8 +66,8 @@ impl Node {
     }
 
     pub(super) fn on_disconnected(&mut self, libp2p_peer: Libp2pPeerId) {
-        // A socket that takes nothing may have ended before this peer looked.
-        self.part_if_deaf(libp2p_peer);
+        // A link on which nothing is answered may have ended before this peer looked.
+        self.part_if_deaf(libp2p_peer, false);
         self.close_lane(libp2p_peer);
         let Some(peer) = identity::from_libp2p(&libp2p_peer) else {
             return;
@@ -136,7 +136,8 @@ impl Node {
             }
             self.accuse_unreachable(peer);
         }
-        self.go_round(peer);
+        // Its packets look for another way.
+        self.send_waiting(peer);
     }
 
     /// Dials a member at the addresses of its lease; tells whether that can be tried.

@@ -45,8 +45,10 @@ use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::alone::Alone;
+use super::bounds::Bounds;
 use super::event_queue::EventQueue;
 use super::frame::{Request, Response};
+use super::metered::is_unread;
 use super::options::Options;
 use super::shared::{Shared, Use};
 use super::transport::{Behaviour, BehaviourEvent};
@@ -140,6 +142,7 @@ pub struct Node {
     clock: Clock,
     me: PeerId,
     incarnation: u64,
+    bounds: Bounds,
     events: EventQueue,
     controls: mpsc::WeakSender<Control>,
     shared: Arc<Shared>,
@@ -218,7 +221,6 @@ pub struct Node {
     unread: Unread<InboundRequestId>,
     pending: BTreeMap<MessageId, Pending>,
     last_id: u64,
-    gossip_count: u64,
 }
 
 impl Node {
@@ -276,8 +278,12 @@ impl Node {
                 peer_id,
                 connection_id,
                 num_established,
+                cause,
                 ..
             } => {
+                if cause.is_some_and(|cause| is_unread(&cause)) {
+                    self.part_if_deaf(peer_id, true);
+                }
                 self.forget_connection(peer_id, connection_id, num_established == 0);
                 if num_established == 0 {
                     self.turns.forget(&peer_id);
@@ -311,7 +317,8 @@ impl Node {
             BehaviourEvent::Ping(event) => match event.result {
                 Ok(after) => {
                     if let Some(peer) = identity::from_libp2p(&event.peer) {
-                        self.shared.counters.contacts.answered(peer, after);
+                        let contacts = &self.shared.counters.contacts;
+                        contacts.answered(peer, after, self.now_ms());
                     }
                 }
                 // A connection that answers no ping is dead, whatever the system says.
@@ -402,6 +409,8 @@ impl Node {
         self.tick_reach();
         self.tick_records();
         self.elect();
+        let is_leaf = self.role() == Role::Leaf;
+        self.shared.is_leaf.store(is_leaf, Relaxed);
         self.update_lease();
         self.show_callable();
         self.tick_router();

@@ -3,10 +3,11 @@
 //! A packet is a signed envelope on its way. Whoever gets one checks it, and either
 //! it has arrived, or it goes on over the link that [`crate::routing`] names. A
 //! packet that needs a link first waits for it. A question goes the same way, and its
-//! answer comes back as the response of each hop.
+//! answer comes back as the response of each hop. Each hop keeps the question's deadline:
+//! whoever asked hears in time that there is no answer, whatever the receiver does.
 
+use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use libp2p::PeerId as Libp2pPeerId;
@@ -15,7 +16,7 @@ use libp2p::request_response::{OutboundRequestId, ResponseChannel};
 use super::super::frame::{Request, Response};
 use super::super::shared::Use;
 use super::super::transport::LONGEST_REQUEST;
-use super::answers::Caller;
+use super::answers::{Caller, LONGEST_WAIT_MS};
 use super::gossip::Onward;
 use super::{Command, Node};
 use crate::envelope::{Envelope, Errand, Fault};
@@ -65,6 +66,8 @@ pub enum Origin {
     Theirs(Caller),
     /// Nobody: its sender has been told that it goes on.
     Nobody,
+    /// Nobody any more: whoever waited for an answer has been told that there is none.
+    Settled,
 }
 
 /// A packet on its way.
@@ -75,10 +78,27 @@ pub struct Packet {
     pub hops: u8,
     /// How long an answer is waited for.
     pub deadline_ms: u32,
+    /// Until when one is waited for here, if it is a question.
+    pub until_ms: Option<u64>,
     /// The neighbour that it came from.
     pub from: Option<PeerId>,
     /// Who waits for what becomes of it.
     pub origin: Origin,
+}
+
+impl Packet {
+    /// Whether it is a question whose time is up.
+    pub fn is_late(&self, now_ms: u64) -> bool {
+        self.until_ms.is_some_and(|until_ms| until_ms <= now_ms)
+    }
+
+    /// Gives who waits for the answer, if its time is up; from then on nobody does.
+    fn settle_late(&mut self, now_ms: u64) -> Option<Origin> {
+        self.is_late(now_ms).then(|| {
+            self.until_ms = None;
+            mem::replace(&mut self.origin, Origin::Settled)
+        })
+    }
 }
 
 impl Node {
@@ -141,13 +161,20 @@ impl Node {
             bytes,
         };
         let question = replier.map(|replier| (replier, sequence));
+        let deadline_ms = deadline.min(LONGEST_REQUEST).as_millis() as u32;
         self.carry(Packet {
             envelope,
             hops: MOST_HOPS,
-            deadline_ms: deadline.min(LONGEST_REQUEST).as_millis() as u32,
+            deadline_ms,
+            until_ms: question.is_some().then(|| self.until_ms(deadline_ms)),
             from: None,
             origin: Origin::Mine { to, size, question },
         });
+    }
+
+    /// Until when the answer to a question is waited for here.
+    pub(super) fn until_ms(&self, deadline_ms: u32) -> u64 {
+        self.now_ms() + u64::from(deadline_ms).min(LONGEST_WAIT_MS)
     }
 
     /// A neighbour asks something.
@@ -241,6 +268,7 @@ impl Node {
                 envelope,
                 hops,
                 deadline_ms,
+                until_ms: Some(self.until_ms(deadline_ms)),
                 from: Some(from),
                 origin: Origin::Theirs(caller),
             }),
@@ -258,6 +286,7 @@ impl Node {
                     envelope,
                     hops,
                     deadline_ms,
+                    until_ms: None,
                     from: Some(from),
                     origin: Origin::Nobody,
                 });
@@ -289,13 +318,15 @@ impl Node {
             Hop::Link(peer) if packet.hops > 0 => self.pass(peer, packet),
             Hop::Dial(peer) if packet.hops > 0 => {
                 let until_ms = self.now_ms() + WAIT_MS;
+                let until_ms = packet.until_ms.map_or(until_ms, |ms| ms.min(until_ms));
                 if let Some(packet) = self.waiting.keep(peer, packet, until_ms) {
                     return self.lose(packet.origin);
                 }
                 if !self.is_greeted(peer) && !self.dial(peer) {
                     let (now_ms, jitter) = (self.now_ms(), self.jitter());
                     self.peer_back_off.failed(peer, now_ms, jitter);
-                    self.go_round(peer);
+                    // There will be no link: it looks for another way.
+                    self.send_waiting(peer);
                 }
             }
             Hop::None => {
@@ -351,6 +382,7 @@ impl Node {
                 envelope: envelope.clone(),
                 hops: MOST_HOPS,
                 deadline_ms: 0,
+                until_ms: None,
                 from: None,
                 origin: Origin::Nobody,
             };
@@ -371,11 +403,13 @@ impl Node {
             Some(Outbound::Hello) => self.on_welcome(peer, response),
             Some(Outbound::Packet(packet)) => {
                 self.packet_done(peer, &packet, response.is_some());
-                match response {
+                match (packet.origin, response) {
+                    // Whoever waited knows already.
+                    (Origin::Settled, _) => {}
                     // It has overtaken the welcome, and goes again when there is a link or
                     // another way. Each time takes a hop, so that it comes to an end.
-                    Some(Response::Stranger) => self.carry(*packet),
-                    response => self.on_packet_response(packet.origin, response),
+                    (origin, Some(Response::Stranger)) => self.carry(Packet { origin, ..*packet }),
+                    (origin, response) => self.on_packet_response(origin, response),
                 }
             }
             Some(Outbound::Records { .. }) | None => {}
@@ -407,7 +441,7 @@ impl Node {
         match origin {
             Origin::Mine { to, size, .. } => self.shared.arrived(to, size),
             Origin::Theirs(caller) => self.respond(caller.channel, Response::Busy),
-            Origin::Nobody => {}
+            Origin::Nobody | Origin::Settled => {}
         }
     }
 
@@ -428,7 +462,7 @@ impl Node {
         is_delivered
     }
 
-    /// Sends what has waited for a link.
+    /// Sends what has waited for a link, or by another way if there will be none.
     pub(super) fn send_waiting(&mut self, peer: PeerId) {
         if let Some(libp2p_peer) = identity::to_libp2p(peer) {
             self.move_up(libp2p_peer);
@@ -438,19 +472,29 @@ impl Node {
         }
     }
 
-    /// There will be no link to a peer: its packets look for another way.
-    pub(super) fn go_round(&mut self, peer: PeerId) {
-        self.send_waiting(peer);
-    }
-
     pub(super) fn tick_packets(&mut self) {
         for packet in self.waiting.late(self.now_ms()) {
             self.lose(packet.origin);
         }
+        self.settle_late();
         self.tick_questions();
         self.tick_lanes();
-        let is_leaf = self.role() == Role::Leaf;
-        self.shared.is_leaf.store(is_leaf, Relaxed);
+    }
+
+    /// Those whose questions are late hear that there is no answer. A neighbour that hears
+    /// nothing takes this peer for one that does not read. What has set out stays under way
+    /// until whoever has it answers: that is between the two of us.
+    fn settle_late(&mut self) {
+        let now_ms = self.now_ms();
+        let packets = self.outbound.values_mut().filter_map(|out| match out {
+            Outbound::Packet(packet) => Some(packet),
+            _ => None,
+        });
+        let mut late: Vec<_> = packets.filter_map(|p| p.settle_late(now_ms)).collect();
+        late.extend(self.late_in_line(now_ms));
+        for origin in late {
+            self.lose(origin);
+        }
     }
 
     pub(super) fn ask(&mut self, peer: Libp2pPeerId, request: Request, outbound: Outbound) {

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::super::alone::Alone;
+use super::super::bounds::Bounds;
 use super::super::event_queue::EventQueue;
 use super::super::options::{Options, StartError};
 use super::super::shared::Shared;
@@ -84,6 +85,7 @@ impl Node {
         let sealer = Sealer::new(keypair, network, now).ok_or(StartError::BadSecret)?;
         let hosts = HostCache::parse(&keeping::read(options.host_cache.as_ref()));
         let offenders = Offenders::parse(&keeping::read(options.offenders.as_ref()), now);
+        let bounds = Bounds::new(&options.limits);
         let mut node = Self {
             kind,
             agreement,
@@ -93,7 +95,8 @@ impl Node {
             clock,
             me: sealer.author(),
             incarnation: now.wall_ms,
-            events: EventQueue::new(events),
+            events: EventQueue::new(events, bounds.events),
+            bounds,
             controls,
             shared,
             turns,
@@ -139,12 +142,11 @@ impl Node {
             outbound_bytes: 0,
             carried_bytes: 0,
             lanes: HashMap::new(),
-            waiting: WaitingRoom::default(),
+            waiting: WaitingRoom::new(bounds.waiting),
             questions: BTreeMap::new(),
-            unread: Unread::default(),
+            unread: Unread::new(bounds),
             pending: BTreeMap::new(),
             last_id: 0,
-            gossip_count: 0,
             options,
         };
         for peer in node.offenders.list(now.since_start_ms) {

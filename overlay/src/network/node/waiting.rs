@@ -9,8 +9,6 @@ use crate::PeerId;
 
 /// Packets that may wait for one link.
 const MOST_WAITING: usize = 64;
-/// Bytes of packets that may wait, all together.
-const MOST_BYTES: usize = 16 << 20;
 
 struct Waiting {
     until_ms: u64,
@@ -18,18 +16,27 @@ struct Waiting {
 }
 
 /// See the module.
-#[derive(Default)]
 pub struct WaitingRoom {
     of: BTreeMap<PeerId, Vec<Waiting>>,
     bytes: usize,
+    most_bytes: usize,
 }
 
 impl WaitingRoom {
+    /// An empty one, with room for so many bytes.
+    pub fn new(most_bytes: usize) -> Self {
+        Self {
+            of: BTreeMap::new(),
+            bytes: 0,
+            most_bytes,
+        }
+    }
+
     /// Keeps a packet for a link until a time; gives it back if there is no room.
     pub fn keep(&mut self, peer: PeerId, packet: Packet, until_ms: u64) -> Option<Packet> {
         let bytes = packet.envelope.bytes.len();
         let count = self.of.get(&peer).map_or(0, Vec::len);
-        if count >= MOST_WAITING || self.bytes + bytes > MOST_BYTES {
+        if count >= MOST_WAITING || self.bytes + bytes > self.most_bytes {
             return Some(packet);
         }
         self.bytes += bytes;
@@ -81,6 +88,7 @@ mod tests {
             envelope,
             hops: 1,
             deadline_ms: 0,
+            until_ms: None,
             from: None,
             origin: Origin::Nobody,
         }
@@ -89,7 +97,7 @@ mod tests {
     /// Sixty-four packets of a megabyte for each of sixty-four peers were let in.
     #[test]
     fn packets_and_bytes_are_bounded_and_room_comes_back() {
-        let mut room = WaitingRoom::default();
+        let mut room = WaitingRoom::new(16 << 20);
         let mut kept = 0;
         for peer in 0..=255 {
             kept += (0..64)
