@@ -165,6 +165,9 @@ struct Line {
     large: VecDeque<OnTheWay>,
     /// Those that wait for the next round: they were refused, or did not get there.
     later: Vec<OnTheWay>,
+    /// Whether it was welcomed in this round. Who does not take that is welcomed again in the
+    /// next one.
+    is_welcomed: bool,
 }
 
 impl Line {
@@ -304,7 +307,8 @@ impl HandoverSender {
                 }
                 (Some(line), Errand::Site(frozen)) => line.push_front(frozen),
                 (None, Errand::Site(frozen)) => round.aside.push(frozen),
-                (None, Errand::Crawl(_)) | (_, Errand::Welcome(_)) => {}
+                (Some(line), Errand::Welcome(_)) => line.is_welcomed = false,
+                (None, Errand::Crawl(_) | Errand::Welcome(_)) => {}
             }
             return;
         }
@@ -343,11 +347,13 @@ impl HandoverSender {
                 line.later.push(frozen);
             }
         }
-        let offer = line.offer.filter(|_| line.later.is_empty())?;
+        let may_welcome = line.later.is_empty() && !line.is_welcomed;
+        let offer = line.offer.filter(|_| may_welcome)?;
         let is_to_come = round.to_come.contains(&peer) || self.has_more_for(memory, peer);
         let is_said = |errand: &Errand| matches!(errand, Errand::Welcome(said) if *said == offer);
         let is_next = !memory.is_welcome(&peer, &offer) && !is_to_come;
-        (is_next && !memory.is_asked(peer, is_said)).then_some(Errand::Welcome(offer))
+        line.is_welcomed = is_next && !memory.is_asked(peer, is_said);
+        line.is_welcomed.then_some(Errand::Welcome(offer))
     }
 
     /// Whether sites of a peer are on their way, to whomever, or could not be taken back.

@@ -368,6 +368,32 @@ fn a_newcomer_is_welcomed_while_another_peer_takes_its_time() {
     });
 }
 
+/// It would be asked again and again, as fast as it refuses.
+#[test]
+fn whoever_refuses_its_welcome_is_welcomed_again_in_the_next_round() {
+    let network = MemoryNetwork::new();
+    let home = Home::new(&network);
+    let other = member(&network, 2);
+    let mut memory = Memory::new();
+    std::thread::scope(|scope| {
+        let refusing = scope.spawn(|| {
+            let mut welcomes = 0;
+            while welcomes < 2 {
+                let event = other.events().recv_timeout(Duration::from_secs(60));
+                if let Event::Request { replier, .. } = event.unwrap() {
+                    welcomes += 1;
+                    replier.answer(Message::Taken(welcomes == 2).encode().unwrap());
+                }
+            }
+        });
+        assert_eq!(home.sender.round(&mut memory, PATIENT), RoundEnd::Stuck);
+        assert!(memory.welcomed.is_empty());
+        home.sender.round(&mut memory, PATIENT);
+        refusing.join().unwrap();
+    });
+    assert!(memory.welcomed.contains_key(&other.me()));
+}
+
 /// A round once waited for the last answer of each peer, however long that took.
 #[test]
 fn what_is_under_way_outlives_its_round() {
