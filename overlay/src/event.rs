@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, bounded};
+use crossbeam_channel::{Receiver, Select, bounded};
 
 use crate::{Member, PeerId};
 
@@ -59,6 +59,27 @@ impl Reply {
     /// Waits for the answer until the deadline; `None` means that none came in time.
     pub fn wait(self) -> Option<Vec<u8>> {
         self.answer.recv_deadline(self.deadline).ok()
+    }
+
+    /// Waits until one of these need not be waited for any more, and tells which; `None` if
+    /// there are none, or if that takes longer than until then.
+    pub fn first_of<'a>(
+        replies: impl IntoIterator<Item = &'a Self>,
+        until: Instant,
+    ) -> Option<usize> {
+        let mut answers = Select::new();
+        let mut soonest: Option<(Instant, usize)> = None;
+        for reply in replies {
+            let number = answers.recv(&reply.answer);
+            if soonest.is_none_or(|(deadline, _)| reply.deadline < deadline) {
+                soonest = Some((reply.deadline, number));
+            }
+        }
+        let (deadline, late) = soonest?;
+        match answers.ready_deadline(deadline.min(until)) {
+            Ok(number) => Some(number),
+            Err(_) => (deadline <= until).then_some(late),
+        }
     }
 }
 

@@ -198,15 +198,17 @@ impl SiteCell {
         self.lease_ended.notify_all();
     }
 
-    /// Waits until no downloader works on the site, and tells that none does; false if
-    /// that is given up, as when the engine ends. A name that is being looked up is not
-    /// waited for: whoever does so lets go of a site that has left.
-    pub fn wait_for_lease_end(
+    /// Waits until no downloader works on the site, and nobody on its pages (`has_pages`
+    /// tells), and tells that none does; false if that is given up, as when the engine ends.
+    /// A name that is being looked up is not waited for: whoever does so lets go of a site
+    /// that has left.
+    pub fn wait_for_work_end(
         &self,
         state: &mut MutexGuard<'_, SiteState>,
+        has_pages: impl Fn() -> bool,
         gives_up: impl Fn() -> bool,
     ) -> bool {
-        while state.phase == Phase::Leased {
+        while state.phase == Phase::Leased || has_pages() {
             if gives_up() {
                 return false;
             }

@@ -23,6 +23,7 @@ pub mod outstanding;
 pub mod ready_order;
 pub mod site;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -303,11 +304,17 @@ impl CrawlJobs {
         };
         // A small part of the room, as all sites with a queue on disk want some.
         let most = (self.room(self.queued()) / 64).clamp(LEAST_IN_MEMORY, MOST_BROUGHT);
-        let segment = store.queue_segment(Key(cell.key), asked.from, most)?;
-        let jobs: Vec<_> = segment
-            .iter()
-            .filter_map(|(_, bytes)| queued_job(bytes))
-            .collect();
+        let mut from = asked.from;
+        let jobs: Vec<_> = loop {
+            let segment = store.queue_segment(Key(cell.key), from, most)?;
+            let entries = segment.iter();
+            let jobs: Vec<_> = entries.filter_map(|(_, bytes)| queued_job(bytes)).collect();
+            match segment.last() {
+                // What cannot be read is passed over.
+                Some((last, _)) if jobs.is_empty() => from = last + 1,
+                _ => break jobs,
+            }
+        };
         let is_there = !jobs.is_empty();
         let brought = cell.lock().site.bring(asked, jobs);
         self.on_disk.fetch_sub(brought, Relaxed);
@@ -345,6 +352,15 @@ impl CrawlJobs {
         self.ledger.queued(state.key, &job);
         unfinished.requeued();
         state.site.push_again(job);
+        state.is_touched = true;
+    }
+
+    /// URLs come back to the head of the queue that they left. They are on disk under the
+    /// numbers that they have.
+    pub fn put_back(&self, state: &mut SiteState, jobs: VecDeque<CrawlJob>) {
+        self.outstanding.add(jobs.len() as u64);
+        self.queued.fetch_add(jobs.len(), Relaxed);
+        state.site.put_before(jobs);
         state.is_touched = true;
     }
 
@@ -404,6 +420,11 @@ impl CrawlJobs {
         let taken = state.site.drain().len();
         self.queued.fetch_sub(taken, Relaxed);
         taken as u64
+    }
+
+    /// A URL that came back to a site is done here already: it waits on disk no more.
+    pub fn known_here(&self, state: &SiteState, job: &CrawlJob) {
+        self.ledger.done(done(state.key, job), None);
     }
 
     /// A URL of a site's queue is known elsewhere: it waits here no more.

@@ -4,6 +4,7 @@
 //! done with: refused, failed, recognised as a duplicate, or read for links that are
 //! outstanding themselves by then. A crawl is over when nothing is outstanding.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -11,12 +12,15 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use crate::crawl::CrawlId;
+use crate::distribution::Key;
 use crate::ledger::{Done, Ledger, PageTotals};
 
 /// Counts URLs that are not done with.
 #[derive(Default)]
 pub struct Outstanding {
     count: AtomicU64,
+    /// How many of each site are being worked on. A site may come and go meanwhile.
+    at_work: Mutex<HashMap<Key, u32>>,
     lock: Mutex<()>,
     reached_zero: Condvar,
 }
@@ -41,6 +45,25 @@ impl Outstanding {
         self.count.load(SeqCst)
     }
 
+    /// Whether URLs of a site are being worked on: taken out of its queue, and not done with.
+    pub fn is_at_work(&self, site: Key) -> bool {
+        self.at_work.lock().contains_key(&site)
+    }
+
+    fn begin(&self, site: Key) {
+        *self.at_work.lock().entry(site).or_default() += 1;
+    }
+
+    fn end(&self, site: Key) {
+        let mut at_work = self.at_work.lock();
+        if let Some(count) = at_work.get_mut(&site) {
+            *count -= 1;
+            if *count == 0 {
+                at_work.remove(&site);
+            }
+        }
+    }
+
     /// Waits until there are none, or for `limit`; tells whether there are none.
     pub fn wait_for_none(&self, limit: Duration) -> bool {
         let mut waiting = self.lock.lock();
@@ -56,6 +79,7 @@ impl Outstanding {
 pub struct Unfinished {
     outstanding: Arc<Outstanding>,
     ledger: Arc<Ledger>,
+    site: Key,
     /// `None` once it has gone back into its queue.
     done: Option<Done>,
     /// What its page has come to.
@@ -65,9 +89,11 @@ pub struct Unfinished {
 impl Unfinished {
     /// Takes over one URL that was counted when it was queued.
     pub fn new(outstanding: &Arc<Outstanding>, ledger: &Arc<Ledger>, done: Done) -> Self {
+        outstanding.begin(done.site);
         Self {
             outstanding: outstanding.clone(),
             ledger: ledger.clone(),
+            site: done.site,
             done: Some(done),
             page: None,
         }
@@ -91,6 +117,9 @@ impl Drop for Unfinished {
         if let Some(done) = self.done {
             self.ledger.done(done, self.page);
         }
+        // In this order: whoever finds that nobody is at work on a site, and moves it, moves
+        // it without this URL.
+        self.outstanding.end(self.site);
         self.outstanding.done(1);
     }
 }
@@ -101,7 +130,7 @@ mod tests {
 
     fn unfinished(outstanding: &Arc<Outstanding>) -> Unfinished {
         let done = Done {
-            site: crate::distribution::Key(1),
+            site: Key(1),
             number: 0,
         };
         Unfinished::new(outstanding, &Ledger::nothing(), done)
@@ -117,6 +146,8 @@ mod tests {
         assert_eq!(outstanding.count(), 2);
         outstanding.done(1);
         let last = unfinished(&outstanding);
+        assert!(outstanding.is_at_work(Key(1)));
+        assert!(!outstanding.is_at_work(Key(2)));
         let waiter = {
             let outstanding = outstanding.clone();
             std::thread::spawn(
@@ -127,6 +158,7 @@ mod tests {
         };
         drop(last);
         waiter.join().unwrap();
+        assert!(!outstanding.is_at_work(Key(1)));
         assert_eq!(outstanding.count(), 0);
     }
 }

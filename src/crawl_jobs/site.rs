@@ -143,6 +143,10 @@ pub enum SiteRecordError {
     /// A URL in its queue belongs to a crawl that this peer knows nothing of.
     #[error("site record of {0} holds a URL of an unknown crawl")]
     UnknownCrawl(Box<str>),
+    /// More URLs wait for it than this peer takes for any site, and nobody could tell
+    /// afterwards which were left out.
+    #[error("too many URLs wait for site {0}")]
+    TooMany(Box<str>),
     /// This peer has as many URLs as it may have.
     #[error("no room for the URLs of site {0}")]
     Busy(Box<str>),
@@ -194,11 +198,9 @@ impl Site {
         self.queue.retain(|job| is_wanted(&job.record));
     }
 
-    /// Drops what waits here beyond so many URLs; tells how much that was.
-    pub fn cut(&mut self, urls: usize) -> usize {
-        let before = self.queue.len();
-        self.queue.truncate(urls);
-        before - self.queue.len()
+    /// Drops what waits here beyond so many URLs, and gives it.
+    pub fn cut(&mut self, urls: usize) -> VecDeque<CrawlJob> {
+        self.queue.split_off(urls.min(self.queue.len()))
     }
 
     /// The host of a frozen site, if these bytes are the beginning of one.
@@ -246,6 +248,14 @@ impl Site {
     /// Puts a URL back to the head of the queue, after it was tried in vain.
     pub fn push_again(&mut self, job: CrawlJob) {
         self.queue.push_front(job);
+    }
+
+    /// Puts URLs back to the head of the queue that were in it before all that waits here:
+    /// numbers only grow along a queue.
+    pub fn put_before(&mut self, mut jobs: VecDeque<CrawlJob>) {
+        self.counters.admitted += jobs.len() as u64;
+        jobs.append(&mut self.queue);
+        self.queue = jobs;
     }
 
     /// The queue continues on disk as an earlier run left it, below `next_number`.
@@ -473,7 +483,7 @@ impl Site {
         self.queue = mine;
         // What was seen here and waits here no more is done here, or under way.
         let waited: HashSet<_> = known.iter().map(|job| fingerprint(&job.record)).collect();
-        arrived.queue.retain(|job| {
+        let (queue, done): (VecDeque<_>, _) = arrived.queue.into_iter().partition(|job| {
             let fingerprint = fingerprint(&job.record);
             waited.contains(&fingerprint) || !self.seen.contains(fingerprint)
         });
@@ -488,7 +498,7 @@ impl Site {
             *queries = queries.saturating_add(count);
         }
         // Pushing what waits there counts it again.
-        let waits = arrived.queue.len() as u64;
+        let waits = queue.len() as u64;
         let theirs = &arrived.counters;
         let add = |mine: &mut u64, theirs: u64| *mine = mine.saturating_add(theirs);
         add(&mut self.counters.admitted, admitted.saturating_sub(waits));
@@ -502,7 +512,8 @@ impl Site {
         self.pace.failures = self.pace.failures.max(arrived.pace.failures);
         self.is_changed = true;
         United {
-            arrived: arrived.queue,
+            arrived: queue,
+            done,
             known,
         }
     }
@@ -535,6 +546,8 @@ impl Site {
 pub struct United {
     /// The queue that came with the record.
     pub arrived: VecDeque<CrawlJob>,
+    /// What of it is done here, or under way.
+    pub done: VecDeque<CrawlJob>,
     /// URLs that waited here and are no longer wanted.
     pub known: VecDeque<CrawlJob>,
 }

@@ -358,9 +358,9 @@ impl Engine {
     /// of its URLs is the caller's affair from then on.
     pub fn freeze(&self, host: &str) -> Option<Result<Vec<u8>, SiteRecordError>> {
         let frozen = self.preprocessor.freeze(host)?;
-        Some(frozen.map(|site| {
-            self.preprocessor.has_left(&site);
-            site.bytes
+        Some(frozen.and_then(|site| {
+            self.preprocessor.has_left(&site)?;
+            Ok(site.bytes)
         }))
     }
 

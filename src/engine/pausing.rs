@@ -12,7 +12,8 @@
 //! - A metered line pauses, and then leaves. A used-up quota cuts and leaves at once. Once
 //!   goodbye is said, nothing passes the limits any more.
 //!
-//! A peer that has left joins again when it may run again.
+//! A peer that has left joins again when it may run again. That can take seconds, and is done
+//! by nobody but the tick; who wants what meanwhile is looked at when it is done.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -139,6 +140,8 @@ struct Course {
     is_cut: bool,
     is_handed_over: bool,
     is_shut: bool,
+    /// Whether somebody is about to join again.
+    is_joining: bool,
 }
 
 fn why(wish: Wish, verdict: Verdict, quota: &QuotaState) -> Option<WhyStopped> {
@@ -179,6 +182,7 @@ impl Course {
         let mut acts = Vec::new();
         match (self.standing, why) {
             (Standing::Running, None) => {}
+            (Standing::Left, _) if self.is_joining => {}
             (Standing::Left, why) => self.stay_away(why, now_ms, &mut acts),
             (Standing::Running, Some(why)) => {
                 self.enter(Standing::Stopping, now_ms);
@@ -256,8 +260,24 @@ impl Course {
             Some(_) => {}
             None => {
                 self.is_shut = false;
+                self.is_joining = true;
+                acts.extend([Act::Open, Act::Join]);
+            }
+        }
+    }
+
+    /// It is a member again: the next steps, given why it should not run, if it should not by
+    /// now.
+    fn joined(&mut self, why: Option<WhyStopped>, now_ms: Millis) -> Vec<Act> {
+        match why {
+            None => {
                 self.enter(Standing::Running, now_ms);
-                acts.extend([Act::Open, Act::Join, Act::Return, Act::Release]);
+                vec![Act::Return, Act::Release]
+            }
+            // From there it leaves, if it is to.
+            Some(_) => {
+                self.enter(Standing::Paused, now_ms);
+                vec![Act::Retire]
             }
         }
     }
@@ -296,8 +316,9 @@ pub struct Pausing {
     pub changed: Sender<()>,
     /// The time.
     pub clock: Clock,
-    /// Who wants what. Held while the acts are done, none of which waits, so that two
-    /// changes of mind cannot overtake each other.
+    /// Who wants what. Held while the acts are done, so that two changes of mind cannot
+    /// overtake each other. None of them waits but the one that joins again: it is done while
+    /// nobody holds this.
     pub mind: Mutex<Mind>,
 }
 
@@ -312,12 +333,12 @@ pub struct Mind {
 impl Pausing {
     /// The volunteer wants something else; the first step is done at once.
     pub fn set_wish(&self, wish: Wish) {
-        self.change(|mind| mind.wish = wish);
+        self.change(false, |mind| mind.wish = wish);
     }
 
     /// The conditions have changed; the first step is done at once.
     pub fn set_verdict(&self, verdict: Verdict) {
-        self.change(|mind| mind.verdict = verdict);
+        self.change(false, |mind| mind.verdict = verdict);
     }
 
     /// Fetches, unless there is a reason not to.
@@ -328,9 +349,9 @@ impl Pausing {
         }
     }
 
-    /// Goes on; to be called a few times a second.
+    /// Goes on; to be called a few times a second. Waits while this peer joins again.
     pub fn tick(&self) {
-        self.change(|_| {});
+        self.change(true, |_| {});
         self.follow_limit();
         if self.keeps_to_itself.load(Relaxed) && self.owns_a_part() && self.is_running() {
             self.hand_over();
@@ -366,25 +387,50 @@ impl Pausing {
         members.any(|member| member.id == me && member.capacity > 0)
     }
 
-    fn change(&self, change: impl FnOnce(&mut Mind)) {
+    fn change(&self, may_wait: bool, change: impl FnOnce(&mut Mind)) {
         let now_ms = self.clock.now_ms();
         let quota = self.limits.quota(now_ms);
         let mut mind = self.mind.lock();
         change(&mut mind);
         let why = why(mind.wish, mind.verdict, &quota);
-        if why.is_none() && mind.course.standing == Standing::Running {
+        let may_step = match mind.course.standing {
+            Standing::Running => why.is_some(),
+            // The next step is to join.
+            Standing::Left => why.is_some() || may_wait,
+            Standing::Stopping | Standing::Paused => true,
+        };
+        if !may_step {
             return;
         }
         let under_way = self.under_way();
-        for act in mind.course.step(why, under_way, now_ms) {
-            if act == Act::Join {
-                // Before anybody is met: what was ours has long been others'.
-                self.arrivals.start_anew();
-                if !self.overlay.rejoin() {
-                    mind.course.join_failed(now_ms);
-                    return;
-                }
-            }
+        let acts = mind.course.step(why, under_way, now_ms);
+        for &act in &acts {
+            self.act(act);
+        }
+        drop(mind);
+        if acts.contains(&Act::Join) {
+            self.join();
+        }
+    }
+
+    /// Joins again, and does what is wanted by then.
+    fn join(&self) {
+        let has_joined = self.overlay.rejoin();
+        let now_ms = self.clock.now_ms();
+        let quota = self.limits.quota(now_ms);
+        let mut mind = self.mind.lock();
+        if !has_joined {
+            mind.course.join_failed(now_ms);
+            return;
+        }
+        // Whatever was met so far does not count: what was ours has long been others', and
+        // some of it was said by the overlay that was left. Nothing is fetched yet.
+        self.arrivals.start_anew();
+        self.arrivals.look_around(&*self.overlay);
+        self.view.refresh();
+        let _known = self.changed.try_send(());
+        let why = why(mind.wish, mind.verdict, &quota);
+        for act in mind.course.joined(why, now_ms) {
             self.act(act);
         }
     }
@@ -444,12 +490,8 @@ impl Pausing {
                 self.keeps_to_itself.store(true, Relaxed);
                 self.overlay.leave();
             }
-            // The rest is done by whoever looks at the acts, since it can fail.
-            Act::Join => {
-                self.arrivals.look_around(&*self.overlay);
-                self.view.refresh();
-                let _known = self.changed.try_send(());
-            }
+            // Done by whoever looks at the acts, once nobody's mind is held.
+            Act::Join => {}
             Act::Shut => self.limits.set_shut(true),
             Act::Open => self.limits.set_shut(false),
         }
@@ -550,13 +592,38 @@ mod tests {
         let mut course = Course::default();
         course.step(QUOTA, IDLE, 0);
         course.step(QUOTA, IDLE, 5_000);
-        let back = [Act::Open, Act::Join, Act::Return, Act::Release];
+        let back = [Act::Open, Act::Join];
         assert_eq!(course.step(None, IDLE, 6_000), back);
         course.join_failed(6_000);
         assert_eq!(course.step(None, IDLE, 8_999), []);
         assert_eq!(course.step(None, IDLE, 9_000), back);
+        assert_eq!(course.standing, Standing::Left, "not yet");
+        assert_eq!(course.step(None, IDLE, 9_500), [], "somebody is about to");
+        assert_eq!(course.joined(None, 10_000), [Act::Return, Act::Release]);
         assert_eq!(course.standing, Standing::Running);
         assert_eq!(course.step(None, IDLE, 20_000), []);
+    }
+
+    /// Nobody could change their mind, or ask what the engine does, while it joined again.
+    #[test]
+    fn whoever_joins_again_does_what_is_wanted_by_then() {
+        let joining = || {
+            let mut course = Course::default();
+            course.step(QUOTA, IDLE, 0);
+            assert_eq!(course.step(None, IDLE, 6_000), [Act::Open, Act::Join]);
+            course
+        };
+        let mut course = joining();
+        assert_eq!(course.step(PAUSE, IDLE, 7_000), []);
+        assert_eq!(course.joined(PAUSE, 8_000), [Act::Retire]);
+        assert_eq!(course.standing, Standing::Paused);
+        let back = [Act::Return, Act::Release];
+        assert_eq!(course.step(None, IDLE, 9_000), back);
+        let mut course = joining();
+        assert_eq!(course.step(QUOTA, IDLE, 7_000), []);
+        assert_eq!(course.joined(QUOTA, 8_000), [Act::Retire]);
+        assert_eq!(course.step(QUOTA, IDLE, 8_250), [Act::Leave]);
+        assert_eq!(course.step(QUOTA, IDLE, 11_250), [Act::Shut]);
     }
 
     #[test]

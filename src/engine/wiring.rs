@@ -146,7 +146,7 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
         settings.memory.limit_bytes,
         offer,
     ));
-    arrivals.set_joining(overlay.is_joining());
+    arrivals.set_joining(arrivals.times_joined(), overlay.is_joining());
     arrivals.look_around(&*overlay);
     let (view_changed, changed) = bounded(1);
 

@@ -5,7 +5,7 @@
 //! that a late receipt for an earlier run names nothing of this one, and nobody can guess
 //! them.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -41,6 +41,8 @@ pub struct Outbox {
     freed: Condvar,
     /// Wakes the sender. Holds one: "there is something" need not be said twice.
     filled: (Sender<()>, Receiver<()>),
+    /// The same when there is a whole batch for one owner.
+    batch_filled: (Sender<()>, Receiver<()>),
     counters: Arc<Counters>,
     outstanding: Arc<Outstanding>,
     ledger: Arc<Ledger>,
@@ -50,6 +52,8 @@ struct State {
     entries: BTreeMap<u64, Entry>,
     /// How many they are, and for whom they wait.
     levels: Levels,
+    /// How many of each owner have come in since the sender last looked.
+    unsent: HashMap<Option<PeerId>, usize>,
     next_number: u64,
     handed_on: HandedOn,
     is_closed: bool,
@@ -121,6 +125,7 @@ impl Outbox {
         let state = State {
             entries: BTreeMap::new(),
             levels: Levels::new(settings.outbox_urls),
+            unsent: HashMap::new(),
             next_number,
             handed_on: HandedOn::default(),
             is_closed: false,
@@ -130,6 +135,7 @@ impl Outbox {
             state: Mutex::new(state),
             freed: Condvar::new(),
             filled: bounded(1),
+            batch_filled: bounded(1),
             counters,
             outstanding,
             ledger,
@@ -190,15 +196,26 @@ impl Outbox {
             sent_to: None,
         };
         state.entries.insert(number, entry);
+        let unsent = state.unsent.entry(owner).or_default();
+        *unsent += 1;
+        let is_batch = *unsent == self.settings.batch_urls;
         drop(state);
         self.outstanding.add(1);
         // Full means that the sender knows already.
         let _known = self.filled.0.try_send(());
+        if is_batch {
+            let _known = self.batch_filled.0.try_send(());
+        }
     }
 
     /// What the sender waits for.
     pub fn filled(&self) -> &Receiver<()> {
         &self.filled.1
+    }
+
+    /// What it need not wait any longer for: a batch is full.
+    pub fn batch_filled(&self) -> &Receiver<()> {
+        &self.batch_filled.1
     }
 
     /// How many URLs wait for a receipt.
@@ -221,6 +238,7 @@ impl Outbox {
     /// What is due now; it will be due again if there is no receipt in time.
     pub fn take_due(&self, now_ms: Millis) -> Vec<Due> {
         let mut state = self.state.lock();
+        state.unsent.clear();
         let due = state.entries.iter_mut().filter(|(_, e)| e.due_ms <= now_ms);
         due.map(|(&number, entry)| {
             // Later and later: an owner that is slow has no use for copies.

@@ -1,4 +1,5 @@
-//! The thread that sends what waits in the outbox.
+//! The thread that sends what waits in the outbox: when there is a whole batch for an owner,
+//! or after a while.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -62,6 +63,7 @@ impl HandOnSender {
             while !self.outbox.is_empty() {
                 self.flush();
                 select! {
+                    recv(self.outbox.batch_filled()) -> _ => {}
                     recv(after(flush)) -> _ => {}
                     recv(self.stop) -> _ => return,
                 }
@@ -191,6 +193,7 @@ mod tests {
     use crate::limits::Limits;
     use crate::preprocessor::Preprocessor;
     use crossbeam_channel::never;
+    use peercrawl_overlay::Event;
     use peercrawl_overlay::memory::{MemoryNetwork, MemoryOverlay};
 
     /// What a member with a part of the web says about itself.
@@ -199,18 +202,14 @@ mod tests {
         overlay.announce(postcard::to_stdvec(&facts).unwrap().into());
     }
 
-    /// A URL that came back was once dropped if there was no room for it, or if it had
-    /// become another's again.
-    #[test]
-    fn a_url_that_comes_back_leaves_the_outbox_when_it_is_stored() {
-        let mut settings = Settings::default();
-        settings.queues.site_urls = 1;
-        settings.handing_on.resend_ms = 0;
-        let network = MemoryNetwork::new();
+    /// A sender of peer 1, the crawl that it knows, and the queues that it fills.
+    fn sender(
+        settings: &Settings,
+        network: &MemoryNetwork,
+        stop: StopSignal,
+    ) -> (HandOnSender, CrawlId, Arc<CrawlJobs>) {
         let me = network.join(PeerId::repeat(1));
-        let other = network.join(PeerId::repeat(2));
         offers(&me);
-        offers(&other);
         let overlay: Arc<dyn Overlay> = Arc::new(me);
         let view = Arc::new(View::new(overlay.clone(), &settings.distribution));
         let (counters, clock) = (Arc::new(Counters::default()), Clock::start());
@@ -223,7 +222,7 @@ mod tests {
             Ledger::nothing(),
         ));
         let preprocessor = Arc::new(Preprocessor::new(
-            &settings,
+            settings,
             jobs.clone(),
             counters.clone(),
             Ledger::nothing(),
@@ -236,7 +235,7 @@ mod tests {
             Ledger::nothing(),
         ));
         let range = Arc::new(UrlRangeValidator {
-            view: view.clone(),
+            view,
             preprocessor,
             outbox: outbox.clone(),
             allow_private: false,
@@ -248,18 +247,78 @@ mod tests {
         let crawl = definition.id();
         crawls.add(definition, &CanonicalForm::new(&[]));
         let sender = HandOnSender {
-            outbox: outbox.clone(),
+            outbox,
             overlay,
             range,
             crawls,
             keeps_to_itself: Arc::default(),
             settings: settings.handing_on.clone(),
             clock,
-            stop: never(),
+            stop,
         };
+        (sender, crawl, jobs)
+    }
+
+    /// A host that is somebody else's.
+    fn foreign_host(sender: &HandOnSender) -> String {
+        let view = &sender.range.view;
         let is_others = |host: &String| view.owner(Key::of_host(host)) != Owner::Me;
         let mut hosts = (0..).map(|number| format!("h{number}.example"));
-        let host = hosts.find(is_others).unwrap();
+        hosts.find(is_others).unwrap()
+    }
+
+    /// Size once only cut what was sent by the clock.
+    #[test]
+    fn a_full_batch_sets_out_before_its_time() {
+        let mut settings = Settings::default();
+        settings.handing_on.flush_ms = 3_600_000;
+        settings.handing_on.batch_urls = 5;
+        let network = MemoryNetwork::new();
+        let other = network.join(PeerId::repeat(2));
+        offers(&other);
+        let (stop, stopped) = crossbeam_channel::bounded(0);
+        let (sender, crawl, _) = sender(&settings, &network, stopped);
+        let host = foreign_host(&sender);
+        let put = |path| {
+            let url = candidate_of(crawl, &format!("http://{host}/{path}"));
+            sender.outbox.put(url, Some(other.me()));
+        };
+        let next_message = || {
+            loop {
+                let event = other.events().recv_timeout(Duration::from_secs(60));
+                if let Event::Message { bytes, .. } = event.unwrap() {
+                    match Message::decode(&bytes).unwrap() {
+                        Message::Urls { urls, .. } => return urls.len(),
+                        _ => panic!("URLs and nothing else"),
+                    }
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| sender.run());
+            put(0);
+            assert_eq!(next_message(), 1, "nothing was waited for yet");
+            for path in 1..=5 {
+                put(path);
+            }
+            assert_eq!(next_message(), 5);
+            drop(stop);
+        });
+    }
+
+    /// A URL that came back was once dropped if there was no room for it, or if it had
+    /// become another's again.
+    #[test]
+    fn a_url_that_comes_back_leaves_the_outbox_when_it_is_stored() {
+        let mut settings = Settings::default();
+        settings.queues.site_urls = 1;
+        settings.handing_on.resend_ms = 0;
+        let network = MemoryNetwork::new();
+        let other = network.join(PeerId::repeat(2));
+        offers(&other);
+        let (sender, crawl, jobs) = sender(&settings, &network, never());
+        let (outbox, view) = (sender.outbox.clone(), sender.range.view.clone());
+        let host = foreign_host(&sender);
         for path in 0..2 {
             let url = candidate_of(crawl, &format!("http://{host}/{path}"));
             outbox.put(url, Some(other.me()));

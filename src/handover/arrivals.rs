@@ -16,7 +16,7 @@ use peercrawl_overlay::{Overlay, PeerId};
 use super::transfers::{Progress, SitePart, Transfers};
 use crate::canonical::CanonicalForm;
 use crate::crawl::Crawls;
-use crate::crawl_jobs::{CrawlJobs, Site};
+use crate::crawl_jobs::{CrawlJobs, Site, SiteRecordError};
 use crate::distribution::{Key, Owner};
 use crate::engine::Offer;
 use crate::url_range_validator::{Reception, UrlRangeValidator};
@@ -58,6 +58,8 @@ struct State {
     met: HashSet<PeerId>,
     /// Whether this peer still looks for its network.
     is_joining: bool,
+    /// How often it has joined again.
+    times_joined: u64,
     /// Whose welcome is awaited.
     awaited: HashSet<PeerId>,
     /// Whose welcome has come, perhaps before this peer knew that they are there, and
@@ -139,17 +141,27 @@ impl Arrivals {
         *state = State {
             offer: state.offer,
             is_joining: true,
+            times_joined: state.times_joined + 1,
             ..State::default()
         };
         self.hold(&state);
     }
 
+    /// How often this peer has joined again: to be asked before an overlay is asked whether
+    /// it has found its network.
+    pub fn times_joined(&self) -> u64 {
+        self.state.lock().times_joined
+    }
+
     /// This peer looks for its network, or does so no more. Until it is found, nothing is
-    /// fetched: it would be done twice.
-    pub fn set_joining(&self, is_joining: bool) {
+    /// fetched: it would be done twice. What an overlay said that was left since counts for
+    /// nothing.
+    pub fn set_joining(&self, times_joined: u64, is_joining: bool) {
         let mut state = self.state.lock();
-        state.is_joining = is_joining;
-        self.hold(&state);
+        if state.times_joined == times_joined {
+            state.is_joining = is_joining;
+            self.hold(&state);
+        }
     }
 
     fn hold(&self, state: &State) {
@@ -269,6 +281,10 @@ impl Arrivals {
         tracing::debug!("{} comes from {from}", site.host());
         match self.range.take_site(site, &self.crawls) {
             Ok(()) => Taking::Taken,
+            Err(error @ SiteRecordError::TooMany(_)) => {
+                tracing::warn!("from {from}: {error}");
+                Taking::Never
+            }
             Err(error) => {
                 tracing::debug!("from {from}: {error}");
                 Taking::NotNow
@@ -382,10 +398,10 @@ mod tests {
     #[test]
     fn a_peer_that_looks_for_its_network_waits() {
         let (arrivals, now) = (arrivals(), Instant::now());
-        arrivals.set_joining(true);
+        arrivals.set_joining(0, true);
         assert!(arrivals.is_waiting());
         meet(&arrivals, &[A], now);
-        arrivals.set_joining(false);
+        arrivals.set_joining(0, false);
         assert!(arrivals.is_waiting(), "for a welcome now");
         arrivals.welcomed_by(A, FIRST);
         meet(&arrivals, &[A], now + SETTLING);
@@ -401,10 +417,13 @@ mod tests {
         now += PATIENCE;
         meet(&arrivals, &[A], now);
         assert!(!arrivals.is_waiting());
+        let before = arrivals.times_joined();
         arrivals.start_anew();
         assert!(arrivals.is_waiting(), "nobody has looked around yet");
+        arrivals.set_joining(before, false);
+        assert!(arrivals.is_waiting(), "the overlay that was left said so");
         meet(&arrivals, &[A], now);
-        arrivals.set_joining(false);
+        arrivals.set_joining(before + 1, false);
         let offer = arrivals.offer_at(FIRST.capacity, now);
         meet(&arrivals, &[A], now + SETTLING);
         assert!(arrivals.is_waiting(), "A welcomes anew");

@@ -1,18 +1,23 @@
-//! How crawls, sites and welcomes get to other peers in a round, and what becomes of them.
+//! How crawls, sites and welcomes get to other peers, and what becomes of them.
 //!
-//! Many questions are under way at once, but few to one peer: it has other messages to get.
+//! Each peer has its line: the crawls that it has to know, its sites, those of several parts
+//! last and part by part, and its welcome. Many questions are under way at once, but few to
+//! one peer: it has other messages to get. Whoever answers gets what is next in its line,
+//! and nobody waits for anybody else. A round has its time; what is still under way then is
+//! heard in a later one.
+//!
 //! What a peer refuses goes to the end of the line and is in nobody's way; only a peer that
 //! is silent, or refuses one site after another, gets nothing more in that round. Who was
-//! silent about a site may be on a slow line: it gets one at a time from then on. Of records
-//! that take several parts each owner gets one part a round, after everything else.
+//! silent about a site may be on a slow line: it gets one at a time from then on, until it
+//! has taken a few.
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use peercrawl_overlay::{OverlayError, PeerId, Purpose, Reply};
 
-use super::sender::{HandoverSender, Memory};
+use super::sender::{HandoverSender, Memory, tell_of_failure};
 use super::transfers::SitePart;
 use crate::crawl::CrawlId;
 use crate::distribution::{Key, Owner};
@@ -22,7 +27,7 @@ use crate::preprocessor::Frozen;
 
 /// How long a peer has to take in one part: it may be on a slow line, and has to bring the
 /// last part to its disk.
-const PART_DEADLINE: Duration = Duration::from_secs(10);
+pub(super) const PART_DEADLINE: Duration = Duration::from_secs(10);
 /// How long it has to answer everything else.
 pub(super) const DEADLINE: Duration = Duration::from_secs(5);
 /// Bytes in one part: they get through in that time even in slow mode.
@@ -40,6 +45,8 @@ pub(super) struct OnTheWay {
     pub(super) site: Frozen,
     /// How far it has come, if it has set out.
     transfer: Option<Transfer>,
+    /// Whether it was said why it cannot come back.
+    pub(super) is_failure_told: bool,
 }
 
 /// How far a record has come.
@@ -57,6 +64,7 @@ impl OnTheWay {
             key,
             site,
             transfer: None,
+            is_failure_told: false,
         }
     }
 
@@ -124,12 +132,52 @@ enum Answer {
 }
 
 /// A question whose answer is awaited.
-struct Asked {
+pub(super) struct Asked {
     peer: PeerId,
     errand: Errand,
     reply: Reply,
+    at: Instant,
     until: Instant,
     bytes: usize,
+}
+
+impl Asked {
+    /// The site that it is about, if it is about one.
+    pub(super) fn site(&self) -> Option<&OnTheWay> {
+        match &self.errand {
+            Errand::Site(frozen) => Some(frozen),
+            Errand::Crawl(_) | Errand::Welcome(_) => None,
+        }
+    }
+}
+
+/// What a peer is to get in a round.
+#[derive(Default)]
+struct Line {
+    /// What it offers, if it is a member.
+    offer: Option<Offer>,
+    /// Crawls that it has to know first: without them it could do nothing with the URLs.
+    crawls: BTreeSet<CrawlId>,
+    /// Its sites whose records are of one part.
+    small: VecDeque<OnTheWay>,
+    /// The others. The beginning of another would end the one that has begun, so that is the
+    /// first.
+    large: VecDeque<OnTheWay>,
+    /// Those that wait for the next round: they were refused, or did not get there.
+    later: Vec<OnTheWay>,
+    /// Whether it was welcomed in this round. Who does not take that is welcomed again in the
+    /// next one.
+    is_welcomed: bool,
+}
+
+impl Line {
+    /// A site is the next again.
+    fn push_front(&mut self, frozen: OnTheWay) {
+        match frozen.has_one_part() {
+            true => self.small.push_front(frozen),
+            false => self.large.push_front(frozen),
+        }
+    }
 }
 
 /// What happens in one round.
@@ -143,12 +191,14 @@ pub(super) struct Round {
     pub(super) arrived: usize,
     /// Parts that have, and were not the last ones.
     pub(super) parts: usize,
+    /// Who cannot be asked before something else has been answered.
+    crowded: BTreeSet<PeerId>,
     refusals: HashMap<PeerId, usize>,
     /// Who is to be told again of which crawl, in the next round.
     untold: Vec<(PeerId, CrawlId)>,
-    under_way: VecDeque<Asked>,
-    /// Sites that wait for the next round, before those that were refused.
-    waiting: Vec<OnTheWay>,
+    lines: BTreeMap<PeerId, Line>,
+    /// Sites that are in nobody's line.
+    aside: Vec<OnTheWay>,
 }
 
 impl Round {
@@ -159,232 +209,268 @@ impl Round {
             ..Self::default()
         }
     }
+}
 
+impl Memory {
     /// Whether a peer has enough to do before it is asked to take so much.
-    fn is_busy(&self, peer: PeerId, bytes: usize, is_slow: bool) -> bool {
+    fn is_busy(&self, peer: PeerId, bytes: usize) -> bool {
         let its = || self.under_way.iter().filter(|asked| asked.peer == peer);
+        let is_slow = self.slow.contains_key(&peer);
         let (count, most) = (its().count(), if is_slow { 1 } else { AT_ONCE });
         let under_way: usize = its().map(|asked| asked.bytes).sum();
         count >= most || count > 0 && under_way + bytes > BYTES_AT_ONCE
     }
+
+    /// Whether a peer has been asked such a thing and has not answered.
+    fn is_asked(&self, peer: PeerId, is_it: impl Fn(&Errand) -> bool) -> bool {
+        let mut asked = self.under_way.iter();
+        asked.any(|asked| asked.peer == peer && is_it(&asked.errand))
+    }
 }
 
 impl HandoverSender {
-    /// Tells owners of the crawls of the sites that they are to get: without them they could
-    /// do nothing with the URLs.
-    pub(super) fn tell_of_crawls(&self, memory: &mut Memory, round: &mut Round) {
-        let mut untold = BTreeSet::new();
-        for frozen in &memory.frozen {
-            if let Some(owner) = self.destination(round, frozen) {
-                let crawls = frozen.site.crawls.iter().map(|&id| (owner, id));
-                untold.extend(crawls.filter(|one| !memory.told.contains(one)));
-            }
-        }
-        for (owner, id) in untold {
-            if let Some(crawl) = self.crawls.get(id) {
-                let message = Message::Crawl(crawl.definition.clone());
-                self.send(memory, round, owner, &message, Errand::Crawl(id));
-            }
-        }
-        self.hear_all(memory, round);
-    }
-
-    /// Sends the sites whose records are of one part to their owners.
-    pub(super) fn move_sites(&self, memory: &mut Memory, round: &mut Round) {
-        self.move_those(memory, round, |_, frozen| frozen.has_one_part());
-    }
-
-    /// Sends each owner one part of the first of its larger records.
-    pub(super) fn move_parts(&self, memory: &mut Memory, round: &mut Round) {
-        let mut first: HashMap<PeerId, usize> = HashMap::new();
-        for (position, frozen) in memory.frozen.iter().enumerate() {
-            match self.destination(round, frozen) {
-                Some(_) if frozen.has_one_part() => {}
-                // The beginning of another would end it.
-                Some(owner) if frozen.is_begun(owner) => {
-                    first.insert(owner, position);
-                }
-                Some(owner) => {
-                    first.entry(owner).or_insert(position);
-                }
-                None => {}
-            }
-        }
-        let first: HashSet<usize> = first.into_values().collect();
-        self.move_those(memory, round, |position, _| first.contains(&position));
-    }
-
-    fn move_those(
-        &self,
-        memory: &mut Memory,
-        round: &mut Round,
-        goes: impl Fn(usize, &OnTheWay) -> bool,
-    ) {
-        let frozen = std::mem::take(&mut memory.frozen);
-        for (position, frozen) in frozen.into_iter().enumerate() {
-            match self.destination(round, &frozen) {
-                Some(owner) if goes(position, &frozen) => {
-                    self.move_one(memory, round, owner, frozen);
-                }
-                _ => round.waiting.push(frozen),
-            }
-        }
-        self.hear_all(memory, round);
-        for told in round.untold.drain(..) {
-            memory.told.remove(&told);
-        }
-        // Those that were refused are at the end.
-        round.waiting.append(&mut memory.frozen);
-        memory.frozen = std::mem::take(&mut round.waiting);
-    }
-
-    fn move_one(
-        &self,
-        memory: &mut Memory,
-        round: &mut Round,
-        owner: PeerId,
-        mut frozen: OnTheWay,
-    ) {
-        let crawls = &frozen.site.crawls;
-        // Asked for even if it was told of: a crawl that is asked for is not forgotten.
-        if crawls.iter().any(|&id| self.crawls.get(id).is_none()) {
-            // Nobody knows any more what its URLs are for, here or there.
-            return self.keep(owner, memory, frozen);
-        }
-        let is_told = |&id: &CrawlId| memory.told.contains(&(owner, id));
-        if !crawls.iter().all(is_told) {
-            // Its owner takes no part in one of them for now. Sites of others may go.
-            return memory.frozen.push(frozen);
-        }
-        let part = frozen.next_part(owner, &mut memory.transfers);
-        let message = Message::Site(part);
-        self.send(memory, round, owner, &message, Errand::Site(frozen));
-    }
-
-    /// Welcomes those who have got all that is theirs and have not been welcomed.
-    pub(super) fn welcome(
+    /// Sends everybody what is theirs, until all of it is answered or the time is up.
+    pub(super) fn deliver(
         &self,
         memory: &mut Memory,
         round: &mut Round,
         offers: &HashMap<PeerId, Offer>,
+        until: Instant,
     ) {
-        let mut awaiting = HashSet::new();
-        for frozen in &memory.frozen {
-            if let Owner::Peer(owner) = self.view.owner(frozen.key) {
-                awaiting.insert(owner);
+        self.line_up(memory, round, offers);
+        let peers: Vec<PeerId> = round.lines.keys().copied().collect();
+        for peer in peers {
+            self.serve(memory, round, peer);
+        }
+        while let Some(peer) = self.hear(memory, round, until) {
+            self.serve(memory, round, peer);
+            // What was heard has made room.
+            for peer in std::mem::take(&mut round.crowded) {
+                self.serve(memory, round, peer);
             }
         }
+        for told in round.untold.drain(..) {
+            memory.told.remove(&told);
+        }
+        // Those that were refused are at the end.
+        let mut later = Vec::new();
+        for line in std::mem::take(&mut round.lines).into_values() {
+            memory
+                .frozen
+                .extend(line.small.into_iter().chain(line.large));
+            later.extend(line.later);
+        }
+        memory.frozen.append(&mut round.aside);
+        memory.frozen.append(&mut later);
+    }
+
+    /// Puts everything into its owner's line.
+    fn line_up(&self, memory: &mut Memory, round: &mut Round, offers: &HashMap<PeerId, Offer>) {
         for (&peer, &offer) in offers {
-            let has_all = !round.stopped.contains(&peer)
-                && !round.to_come.contains(&peer)
-                && !awaiting.contains(&peer);
-            if has_all && !memory.is_welcome(&peer, &offer) {
-                let message = Message::Welcome(offer);
-                self.send(memory, round, peer, &message, Errand::Welcome(offer));
+            round.lines.entry(peer).or_default().offer = Some(offer);
+        }
+        for frozen in std::mem::take(&mut memory.frozen) {
+            let Owner::Peer(owner) = self.view.owner(frozen.key) else {
+                round.aside.push(frozen);
+                continue;
+            };
+            let line = round.lines.entry(owner).or_default();
+            let is_known = |id: &CrawlId| {
+                let is_it = |errand: &Errand| matches!(errand, Errand::Crawl(asked) if asked == id);
+                memory.told.contains(&(owner, *id))
+                    || memory.too_large.contains(id)
+                    || memory.is_asked(owner, is_it)
+            };
+            let crawls = frozen.site.crawls.iter().copied();
+            line.crawls.extend(crawls.filter(|id| !is_known(id)));
+            match frozen.has_one_part() {
+                true => line.small.push_back(frozen),
+                false if frozen.is_begun(owner) => line.large.push_front(frozen),
+                false => line.large.push_back(frozen),
             }
         }
-        self.hear_all(memory, round);
     }
 
-    /// Where a site goes in this round, if it does.
-    fn destination(&self, round: &Round, frozen: &OnTheWay) -> Option<PeerId> {
-        match self.view.owner(frozen.key) {
-            Owner::Peer(owner) if !round.stopped.contains(&owner) => Some(owner),
-            _ => None,
+    /// Asks a peer to take what is next in its line, and so on, while there is room for one
+    /// more question to it.
+    fn serve(&self, memory: &mut Memory, round: &mut Round, peer: PeerId) {
+        while !round.stopped.contains(&peer) && !memory.is_busy(peer, 0) {
+            let Some(errand) = self.next_errand(memory, round, peer) else {
+                return;
+            };
+            let Some(errand) = self.ask(memory, round, peer, errand) else {
+                continue;
+            };
+            match (round.lines.get_mut(&peer), errand) {
+                (Some(line), Errand::Crawl(id)) => {
+                    line.crawls.insert(id);
+                }
+                (Some(line), Errand::Site(frozen)) => line.push_front(frozen),
+                (None, Errand::Site(frozen)) => round.aside.push(frozen),
+                (Some(line), Errand::Welcome(_)) => line.is_welcomed = false,
+                (None, Errand::Crawl(_) | Errand::Welcome(_)) => {}
+            }
+            return;
         }
     }
 
-    /// Asks a peer once there is room for one more question to it.
-    fn send(
+    /// What is next in a peer's line, if there is anything that need not wait for an answer.
+    fn next_errand(&self, memory: &mut Memory, round: &mut Round, peer: PeerId) -> Option<Errand> {
+        let line = round.lines.get_mut(&peer)?;
+        if let Some(id) = line.crawls.pop_first() {
+            return Some(Errand::Crawl(id));
+        }
+        if memory.is_asked(peer, |errand| matches!(errand, Errand::Crawl(_))) {
+            return None;
+        }
+        let is_part = |errand: &Errand| matches!(errand, Errand::Site(one) if !one.has_one_part());
+        loop {
+            let next = match line.small.pop_front() {
+                None if memory.is_asked(peer, is_part) => return None,
+                None => line.large.pop_front(),
+                small => small,
+            };
+            let Some(frozen) = next else { break };
+            let crawls = &frozen.site.crawls;
+            // Asked for even if it was told of: a crawl that is asked for is not forgotten.
+            let is_lost = |id: &CrawlId| self.crawls.get(*id).is_none();
+            if crawls
+                .iter()
+                .any(|id| is_lost(id) || memory.too_large.contains(id))
+            {
+                // Nobody knows what its URLs are for, here or there.
+                self.keep(peer, memory, frozen);
+            } else if crawls.iter().all(|&id| memory.told.contains(&(peer, id))) {
+                return Some(Errand::Site(frozen));
+            } else {
+                // Its owner takes no part in one of them for now. Sites of others may go.
+                line.later.push(frozen);
+            }
+        }
+        let may_welcome = line.later.is_empty() && !line.is_welcomed;
+        let offer = line.offer.filter(|_| may_welcome)?;
+        let is_to_come = round.to_come.contains(&peer) || self.has_more_for(memory, peer);
+        let is_said = |errand: &Errand| matches!(errand, Errand::Welcome(said) if *said == offer);
+        let is_next = !memory.is_welcome(&peer, &offer) && !is_to_come;
+        line.is_welcomed = is_next && !memory.is_asked(peer, is_said);
+        line.is_welcomed.then_some(Errand::Welcome(offer))
+    }
+
+    /// Whether sites of a peer are on their way, to whomever, or could not be taken back.
+    fn has_more_for(&self, memory: &Memory, peer: PeerId) -> bool {
+        let is_its = |frozen: &OnTheWay| self.view.owner(frozen.key) == Owner::Peer(peer);
+        let under_way = |asked: &Asked| {
+            let is_its = |frozen| asked.peer == peer || is_its(frozen);
+            asked.site().is_some_and(is_its)
+        };
+        memory.under_way.iter().any(under_way) || memory.frozen.iter().any(is_its)
+    }
+
+    /// Asks a peer to take something; gives it back if the peer cannot be asked now.
+    fn ask(
         &self,
         memory: &mut Memory,
         round: &mut Round,
         peer: PeerId,
-        message: &Message,
-        errand: Errand,
-    ) {
-        let bytes: Arc<[u8]> = message.encode().unwrap_or_default().into();
-        let is_busy = |memory: &Memory, round: &Round| {
-            round.is_busy(peer, bytes.len(), memory.slow.contains(&peer))
-        };
-        while is_busy(memory, round) && self.hear(memory, round) {}
-        let deadline = match errand {
-            Errand::Site(_) => PART_DEADLINE,
-            Errand::Crawl(_) | Errand::Welcome(_) => DEADLINE,
-        };
-        // It may have turned out to be silent meanwhile.
-        while !bytes.is_empty() && !round.stopped.contains(&peer) {
-            let until = Instant::now() + deadline;
-            let purpose = Purpose::Handover;
-            match self.overlay.request(peer, purpose, bytes.clone(), deadline) {
-                Ok(reply) => {
-                    return round.under_way.push_back(Asked {
-                        peer,
-                        errand,
-                        reply,
-                        until,
-                        bytes: bytes.len(),
-                    });
-                }
-                // What was heard has made room.
-                Err(OverlayError::Busy(_)) if self.hear(memory, round) => {}
-                Err(_) => break,
+        mut errand: Errand,
+    ) -> Option<Errand> {
+        let (message, deadline) = match &mut errand {
+            // Its sites are kept when it is their turn.
+            Errand::Crawl(id) => (
+                Message::Crawl(self.crawls.get(*id)?.definition.clone()),
+                DEADLINE,
+            ),
+            Errand::Site(frozen) => {
+                let part = frozen.next_part(peer, &mut memory.transfers);
+                (Message::Site(part), PART_DEADLINE)
             }
-        }
-        self.conclude(memory, round, peer, errand, Answer::Lost);
-    }
-
-    fn hear_all(&self, memory: &mut Memory, round: &mut Round) {
-        while self.hear(memory, round) {}
-    }
-
-    /// Waits for the answer to the oldest question; false if there is none.
-    fn hear(&self, memory: &mut Memory, round: &mut Round) -> bool {
-        let Some(asked) = round.under_way.pop_front() else {
-            return false;
+            Errand::Welcome(offer) => (Message::Welcome(*offer), DEADLINE),
         };
+        let bytes: Arc<[u8]> = match message.encode() {
+            Ok(bytes) => bytes.into(),
+            Err(error) => {
+                tracing::error!("{peer} cannot be sent what is its own: {error}");
+                match errand {
+                    Errand::Crawl(id) => {
+                        memory.too_large.insert(id);
+                    }
+                    Errand::Site(frozen) => self.keep(peer, memory, frozen),
+                    Errand::Welcome(_) => {
+                        round.stopped.insert(peer);
+                    }
+                }
+                return None;
+            }
+        };
+        if memory.is_busy(peer, bytes.len()) {
+            return Some(errand);
+        }
+        let (at, size) = (Instant::now(), bytes.len());
+        let asked = self
+            .overlay
+            .request(peer, Purpose::Handover, bytes, deadline);
+        match asked {
+            Ok(reply) => {
+                memory.under_way.push(Asked {
+                    peer,
+                    errand,
+                    reply,
+                    at,
+                    until: at + deadline,
+                    bytes: size,
+                });
+                return None;
+            }
+            Err(OverlayError::Busy(_)) => round.crowded.insert(peer),
+            Err(_) => round.stopped.insert(peer),
+        };
+        Some(errand)
+    }
+
+    /// Waits for the next answer, or for the end of somebody's time to give one; tells whose
+    /// it was, or nothing if nobody is asked, or the time of the round is up.
+    fn hear(&self, memory: &mut Memory, round: &mut Round, until: Instant) -> Option<PeerId> {
+        if Instant::now() >= until {
+            return None;
+        }
+        let replies = memory.under_way.iter().map(|asked| &asked.reply);
+        let first = Reply::first_of(replies, until)?;
+        let asked = memory.under_way.swap_remove(first);
+        let (peer, errand, at) = (asked.peer, asked.errand, asked.at);
         let answer = asked.reply.wait().map(|bytes| Message::decode(&bytes));
         let answer = match answer {
             Some(Ok(Message::Taken(true))) => Answer::Taken,
             Some(Ok(Message::Unfit)) => Answer::Unfit,
             Some(_) => Answer::Refused,
-            // Who had no room for the question is not late, unless others were waited for
-            // first.
+            // Who had no room for the question is not late.
             None if Instant::now() < asked.until => Answer::Lost,
             None => Answer::Silence,
         };
-        self.conclude(memory, round, asked.peer, asked.errand, answer);
-        true
-    }
-
-    fn conclude(
-        &self,
-        memory: &mut Memory,
-        round: &mut Round,
-        peer: PeerId,
-        errand: Errand,
-        answer: Answer,
-    ) {
-        if matches!(answer, Answer::Lost | Answer::Silence) {
-            round.stopped.insert(peer);
-        }
-        if answer == Answer::Silence {
-            memory.was_silent(peer);
-            if matches!(errand, Errand::Site(_)) {
-                memory.slow.insert(peer);
+        match answer {
+            Answer::Lost => {
+                round.stopped.insert(peer);
             }
+            Answer::Silence => {
+                round.stopped.insert(peer);
+                memory.was_silent(peer, at);
+            }
+            Answer::Taken | Answer::Refused | Answer::Unfit => memory.has_answered(peer, at),
         }
         match errand {
             Errand::Crawl(id) if answer == Answer::Taken => {
                 memory.told.insert((peer, id));
             }
+            // It may have offered something else meanwhile.
             Errand::Welcome(offer) if answer == Answer::Taken => {
-                memory.welcomed.insert(peer, offer);
+                if memory.offers.get(&peer) == Some(&offer) {
+                    memory.welcomed.insert(peer, offer);
+                }
                 round.arrived += 1;
             }
             Errand::Crawl(_) | Errand::Welcome(_) => {}
             Errand::Site(frozen) => self.conclude_site(memory, round, peer, frozen, answer),
         }
+        Some(peer)
     }
 
     fn conclude_site(
@@ -396,14 +482,31 @@ impl HandoverSender {
         answer: Answer,
     ) {
         match answer {
+            Answer::Taken => memory.has_taken(owner),
+            Answer::Silence => {
+                memory.slow.insert(owner, 0);
+            }
+            Answer::Refused | Answer::Unfit | Answer::Lost => {}
+        }
+        match answer {
             Answer::Taken if frozen.part_arrived() => {
                 tracing::debug!("{} is handed over to {owner}", frozen.site.host());
-                self.preprocessor.has_left(&frozen.site);
                 round.arrived += 1;
+                if let Err(error) = self.preprocessor.has_left(&frozen.site) {
+                    let host = frozen.site.host();
+                    tell_of_failure(host, &error, &mut frozen.is_failure_told);
+                    frozen.transfer = None;
+                    self.put_off(round, frozen);
+                }
             }
             Answer::Taken => {
                 round.parts += 1;
-                round.waiting.push(frozen);
+                match round.lines.get_mut(&owner) {
+                    Some(line) if self.view.owner(frozen.key) == Owner::Peer(owner) => {
+                        line.push_front(frozen);
+                    }
+                    _ => self.put_off(round, frozen),
+                }
             }
             Answer::Refused => {
                 let refusals = round.refusals.entry(owner).or_default();
@@ -415,11 +518,23 @@ impl HandoverSender {
                 let crawls = frozen.site.crawls.iter();
                 round.untold.extend(crawls.map(|&id| (owner, id)));
                 frozen.transfer = None;
-                memory.frozen.push(frozen);
+                self.put_off(round, frozen);
             }
             // The same part is sent again.
-            Answer::Lost | Answer::Silence => round.waiting.push(frozen),
+            Answer::Lost | Answer::Silence => self.put_off(round, frozen),
             Answer::Unfit => self.keep(owner, memory, frozen),
+        }
+    }
+
+    /// A site waits for the next round.
+    fn put_off(&self, round: &mut Round, frozen: OnTheWay) {
+        let owner = match self.view.owner(frozen.key) {
+            Owner::Peer(owner) => round.lines.get_mut(&owner),
+            Owner::Me | Owner::Nobody => None,
+        };
+        match owner {
+            Some(line) => line.later.push(frozen),
+            None => round.aside.push(frozen),
         }
     }
 }

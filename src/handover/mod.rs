@@ -9,8 +9,9 @@
 //! meanwhile is united with the records that arrive.
 //!
 //! A fetch that was under way when its site changed hands has five seconds to end; then it is
-//! cut off, and its URL goes along. Its site follows after it, and so does the welcome, but no
-//! other site and no other newcomer waits for it. There is one exception: a site that its new
+//! cut off, and its URL goes along. Its site follows after it, once its pages are done, and so
+//! does the welcome, but no other site and no other newcomer waits for it, nor for a peer that
+//! takes its time. There is one exception: a site that its new
 //! owner can never take in stays where it was, because nobody would fetch it otherwise
 //! (`docs/decisions/0012-what-strangers-may-say.md`).
 //!

@@ -1,6 +1,8 @@
 //! The thread that moves sites to their owners, and welcomes newcomers.
 //!
-//! It works in rounds, in which nobody waits for one peer or one site alone. A site that
+//! It works in short rounds, in which nobody waits for one peer or one site alone, and each of
+//! which begins with a look at who is there: a newcomer gets its sites and its welcome however
+//! long others take. A site that
 //! is being fetched from is left for a later round, and so is what there is no memory for:
 //! records of sites are taken out and sent a few megabytes at a time, and a site that is
 //! not its own no downloader touches. A peer that does not answer in time is left alone for
@@ -16,7 +18,7 @@ use peercrawl_overlay::back_off::BackOff;
 use peercrawl_overlay::{Overlay, PeerId};
 
 use super::arrivals::Arrivals;
-use super::delivery::{OnTheWay, Round};
+use super::delivery::{Asked, OnTheWay, Round};
 use crate::crawl::{CrawlId, Crawls};
 use crate::crawl_jobs::SiteRecordError;
 use crate::distribution::{Key, Owner, Ownership};
@@ -35,6 +37,11 @@ const FETCH_GRACE: Duration = Duration::from_secs(5);
 /// A record counts for so much at least: the first ones do not wait until very many are read
 /// from the disk.
 const LEAST_BYTES: u64 = 4 << 10;
+/// So long answers are waited for before the thread looks around again: a small part of the
+/// patience of a newcomer.
+const ROUND: Duration = Duration::from_millis(500);
+/// Who was silent about a site is not slow any more when it has taken so many in a row.
+const TAKEN_IN_A_ROW: u32 = 16;
 
 /// See the module.
 pub struct HandoverSender {
@@ -77,19 +84,26 @@ pub(super) struct Memory {
     begun: Instant,
     /// Who did not answer, and is left alone.
     silent: BackOff<PeerId>,
-    /// Who did not answer in time when it was sent a site, since it has been a member.
-    pub(super) slow: HashSet<PeerId>,
+    /// When it was found out that they did not.
+    silent_since: HashMap<PeerId, Instant>,
+    /// Who did not answer in time when it was sent a site, and how many it has taken since.
+    pub(super) slow: HashMap<PeerId, u32>,
     /// What the others offered in the last round.
-    offers: HashMap<PeerId, Offer>,
+    pub(super) offers: HashMap<PeerId, Offer>,
     /// The offer of each peer that was answered last.
     pub(super) welcomed: HashMap<PeerId, Offer>,
     /// Who has been told of which crawl.
     pub(super) told: HashSet<(PeerId, CrawlId)>,
+    /// Crawls that no message can tell of: their sites stay here.
+    pub(super) too_large: HashSet<CrawlId>,
     /// Sites that are to be taken out, by their owners. They may be in memory or on disk.
     foreign: BTreeMap<PeerId, BTreeSet<Box<str>>>,
-    /// Those of them that somebody is at work on, since then.
-    at_work: HashMap<Box<str>, Instant>,
+    /// Those of them that cannot be taken out yet.
+    at_work: HashMap<Box<str>, AtWork>,
+    /// Sites that wait to be sent.
     pub(super) frozen: Vec<OnTheWay>,
+    /// What others have been asked and have not answered.
+    pub(super) under_way: Vec<Asked>,
     /// Hosts whose owner cannot take them: they stay here until ownership changes.
     staying: HashSet<Box<str>>,
     pub(super) transfers: u64,
@@ -99,18 +113,28 @@ pub(super) struct Memory {
     looked_through: Option<Arc<Ownership>>,
 }
 
+/// A site that cannot be taken out yet: somebody is at work on it, as a rule.
+struct AtWork {
+    since: Instant,
+    /// Whether it was said why, if it is something else.
+    is_told: bool,
+}
+
 impl Memory {
     fn new() -> Self {
         Self {
             begun: Instant::now(),
             silent: BackOff::default(),
-            slow: HashSet::new(),
+            silent_since: HashMap::new(),
+            slow: HashMap::new(),
             offers: HashMap::new(),
             welcomed: HashMap::new(),
             told: HashSet::new(),
+            too_large: HashSet::new(),
             foreign: BTreeMap::new(),
             at_work: HashMap::new(),
             frozen: Vec::new(),
+            under_way: Vec::new(),
             staying: HashSet::new(),
             transfers: 0,
             in_vain: 0,
@@ -121,15 +145,18 @@ impl Memory {
     /// These are the others now, and what they offer.
     fn meet(&mut self, offers: &HashMap<PeerId, Offer>) {
         self.told.retain(|(peer, _)| offers.contains_key(peer));
-        self.slow.retain(|peer| offers.contains_key(peer));
+        self.slow.retain(|peer, _| offers.contains_key(peer));
         let is_current = |peer: &PeerId, offer: &Offer| offers.get(peer) == Some(offer);
         self.welcomed.retain(|peer, offer| is_current(peer, offer));
         // Who comes back, or says something new, is there: it is not left alone any more.
         for (peer, offer) in &self.offers {
             if !is_current(peer, offer) {
                 self.silent.succeeded(peer);
+                self.silent_since.remove(peer);
             }
         }
+        self.silent_since
+            .retain(|peer, _| offers.contains_key(peer));
         self.offers.clone_from(offers);
     }
 
@@ -149,11 +176,43 @@ impl Memory {
         !self.silent.is_due(peer, self.now_ms())
     }
 
-    /// A peer did not answer: one failure for however many questions.
-    pub(super) fn was_silent(&mut self, peer: PeerId) {
-        if !self.is_left_alone(&peer) {
+    /// A peer did not answer what it was asked then: one failure for all questions that were
+    /// under way together.
+    pub(super) fn was_silent(&mut self, peer: PeerId, asked: Instant) {
+        if self.is_news(&peer, asked) {
             self.silent.failed(peer, self.now_ms(), 1.0);
+            self.silent_since.insert(peer, Instant::now());
         }
+    }
+
+    /// A peer has answered what it was asked then.
+    pub(super) fn has_answered(&mut self, peer: PeerId, asked: Instant) {
+        if self.is_news(&peer, asked) {
+            self.silent.succeeded(&peer);
+            self.silent_since.remove(&peer);
+        }
+    }
+
+    /// Whether a question was asked after the last one that was not answered.
+    fn is_news(&self, peer: &PeerId, asked: Instant) -> bool {
+        let since = self.silent_since.get(peer);
+        since.is_none_or(|&since| asked > since)
+    }
+
+    /// A peer has taken a site, or a part of one.
+    pub(super) fn has_taken(&mut self, peer: PeerId) {
+        if let Some(taken) = self.slow.get_mut(&peer) {
+            *taken += 1;
+            if *taken >= TAKEN_IN_A_ROW {
+                self.slow.remove(&peer);
+            }
+        }
+    }
+
+    /// The sites that wait to be sent, and those that are on their way.
+    fn taken_out(&self) -> impl Iterator<Item = &OnTheWay> {
+        let under_way = self.under_way.iter().filter_map(Asked::site);
+        self.frozen.iter().chain(under_way)
     }
 
     /// A host is to be taken out, if it is another peer's and cannot stay.
@@ -196,7 +255,7 @@ impl HandoverSender {
     pub fn run(&self) {
         let mut memory = Memory::new();
         loop {
-            let retry = match self.round(&mut memory) {
+            let retry = match self.round(&mut memory, ROUND) {
                 RoundEnd::Done => never(),
                 RoundEnd::GoesOn => after(Duration::ZERO),
                 RoundEnd::Stuck => {
@@ -213,8 +272,9 @@ impl HandoverSender {
         }
     }
 
-    /// Moves what has to move, as far as that can be done at once.
-    fn round(&self, memory: &mut Memory) -> RoundEnd {
+    /// Moves what has to move, as far as that can be done at once. Waits for answers no longer
+    /// than this.
+    fn round(&self, memory: &mut Memory, limit: Duration) -> RoundEnd {
         self.arrivals.look_around(&*self.overlay);
         // Before ownership follows them: an offer that is answered has been followed.
         let me = self.overlay.me();
@@ -223,40 +283,36 @@ impl HandoverSender {
         let offers: HashMap<_, _> = others.map(|one| (one.id, offer_of(one))).collect();
         self.view.refresh();
         // In this order: whoever has found its network knows the members.
+        let joining = self.arrivals.times_joined();
         let is_joining = self.overlay.is_joining();
         self.arrivals.look_around(&*self.overlay);
-        self.arrivals.set_joining(is_joining);
+        self.arrivals.set_joining(joining, is_joining);
         memory.meet(&offers);
 
         self.take_own_back(memory);
         let resting = offers.keys().filter(|peer| memory.is_left_alone(peer));
         let mut round = Round::without(resting.copied().collect());
         round.to_come = self.freeze_foreign(memory);
-        self.tell_of_crawls(memory, &mut round);
-        self.move_sites(memory, &mut round);
-        self.welcome(memory, &mut round, &offers);
-        self.move_parts(memory, &mut round);
-        self.welcome(memory, &mut round, &offers);
-        // Whoever has answered whatever it was asked is silent no more.
-        for peer in offers.keys().filter(|peer| !round.stopped.contains(peer)) {
-            memory.silent.succeeded(peer);
-        }
+        self.deliver(memory, &mut round, &offers, Instant::now() + limit);
         self.end(memory, &round, &offers)
     }
 
     fn end(&self, memory: &mut Memory, round: &Round, offers: &HashMap<PeerId, Offer>) -> RoundEnd {
         let mut offers = offers.iter();
+        let is_under_way = !memory.under_way.is_empty();
         let is_done = memory.frozen.is_empty()
+            && !is_under_way
             && round.to_come.is_empty()
             && offers.all(|(peer, offer)| memory.is_welcome(peer, offer));
         let is_waiting = self.arrivals.is_waiting();
         if is_done || is_waiting || round.arrived > 0 {
             memory.in_vain = 0;
-        } else if round.parts == 0 {
+        } else if round.parts == 0 && !is_under_way {
             memory.in_vain = memory.in_vain.saturating_add(1);
         }
-        match (is_done, round.arrived + round.parts > 0) {
+        match (is_done, round.arrived + round.parts > 0 || is_under_way) {
             (true, _) if !is_waiting => RoundEnd::Done,
+            // What is under way was waited for.
             (false, true) => RoundEnd::GoesOn,
             _ => RoundEnd::Stuck,
         }
@@ -273,6 +329,7 @@ impl HandoverSender {
         self.find_foreign(memory);
         let mut held = self.held(memory);
         let before = memory.frozen.len();
+        let taken_out: HashSet<Key> = memory.taken_out().map(|frozen| frozen.key).collect();
         for (owner, mut hosts) in std::mem::take(&mut memory.foreign) {
             let mut later = BTreeSet::new();
             let is_left_alone = memory.is_left_alone(&owner);
@@ -280,16 +337,26 @@ impl HandoverSender {
                 && held.has_room(&owner)
                 && let Some(host) = hosts.pop_first()
             {
+                let key = Key::of_host(&host);
+                if taken_out.contains(&key) {
+                    // What was met of it since comes after it: once that has arrived, what is
+                    // on disk of the host is looked at.
+                    later.insert(host);
+                    continue;
+                }
                 match self.preprocessor.freeze_at_once(&host) {
                     Some(Ok(site)) => {
                         held.add(Some(owner), site.bytes.len());
-                        let key = Key::of_host(&host);
                         memory.frozen.push(OnTheWay::new(key, site));
                     }
                     Some(Err(error)) => {
-                        tell_of_failure(&host, &error);
-                        let since = memory.at_work.entry(host.clone());
-                        if since.or_insert_with(Instant::now).elapsed() >= FETCH_GRACE {
+                        let at_work = memory.at_work.entry(host.clone());
+                        let at_work = at_work.or_insert_with(|| AtWork {
+                            since: Instant::now(),
+                            is_told: false,
+                        });
+                        tell_of_failure(&host, &error, &mut at_work.is_told);
+                        if at_work.since.elapsed() >= FETCH_GRACE {
                             // Its URL waits again, and goes along.
                             self.dialer.cut_host(&host);
                         }
@@ -335,7 +402,7 @@ impl HandoverSender {
         if is_new {
             // Those that were put away, and those of an earlier run. What is frozen is still
             // on disk.
-            let frozen = memory.frozen.iter().map(|one| one.site.host().into());
+            let frozen = memory.taken_out().map(|one| one.site.host().into());
             let frozen: HashSet<Box<str>> = frozen.collect();
             let hosts = self.preprocessor.hosts_on_disk().into_iter();
             for host in hosts.filter(|host| !frozen.contains(host.as_str())) {
@@ -352,7 +419,7 @@ impl HandoverSender {
             all: 0,
             of_owners: HashMap::new(),
         };
-        for frozen in &memory.frozen {
+        for frozen in memory.taken_out() {
             let owner = match self.view.owner(frozen.key) {
                 Owner::Peer(owner) => Some(owner),
                 Owner::Me | Owner::Nobody => None,
@@ -374,9 +441,10 @@ impl HandoverSender {
         }
     }
 
-    fn take_back(&self, memory: &mut Memory, frozen: OnTheWay) {
+    fn take_back(&self, memory: &mut Memory, mut frozen: OnTheWay) {
         if let Err(error) = self.preprocessor.take_back(&frozen.site) {
-            tell_of_failure(frozen.site.host(), &error);
+            let host = frozen.site.host();
+            tell_of_failure(host, &error, &mut frozen.is_failure_told);
             memory.frozen.push(frozen);
         }
     }
@@ -395,13 +463,15 @@ impl HandoverSender {
     }
 }
 
-/// A site cannot be taken out or taken back now; it is tried again.
-fn tell_of_failure(host: &str, error: &SiteRecordError) {
+/// A site cannot be taken out or taken back now; it is tried again, and what is wrong with it
+/// is told once.
+pub(super) fn tell_of_failure(host: &str, error: &SiteRecordError, is_told: &mut bool) {
     match error {
         // Somebody is at work on it, or it is being written.
         SiteRecordError::Busy(_) | SiteRecordError::OnItsWay => {
             tracing::debug!("cannot move {host} yet: {error}");
         }
+        _ if std::mem::replace(is_told, true) => {}
         _ => tracing::error!("cannot move {host}: {error}"),
     }
 }

@@ -472,6 +472,12 @@ impl Ledger {
         }
     }
 
+    /// Whether nothing is noted any more.
+    pub fn is_closed(&self) -> bool {
+        let kept = self.kept.as_ref();
+        kept.is_some_and(|kept| kept.is_closed.load(SeqCst))
+    }
+
     fn note(&self, change: impl FnOnce(&mut Pending)) {
         if let Some(kept) = &self.kept {
             let mut pending = kept.pending.lock();

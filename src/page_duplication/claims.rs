@@ -4,7 +4,9 @@
 //! once about all of its own, and waits for the answers, for all of them together. An
 //! owner that stays silent is not asked again for a while: its pages are unknown at once,
 //! so that dead peers, however many, cost the crawl one deadline and not one for every
-//! page.
+//! page. So are, for a shorter while, those of an owner that was too busy to be asked for all
+//! of a deadline. A page whose content has become another's meanwhile is claimed once more,
+//! from its present owner, if there is time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,6 +17,7 @@ use peercrawl_overlay::{Overlay, OverlayError, PeerId, Purpose, Reply};
 
 use super::local::{LocalPageDuplication, claim_of};
 use crate::config;
+use crate::distribution::Owner;
 use crate::engine::StopSignal;
 use crate::message::Message;
 use crate::page::Page;
@@ -41,6 +44,9 @@ pub struct ClaimSender {
     /// Tells when to end.
     pub stop: StopSignal,
 }
+
+/// Pages by the owners of their contents.
+type Batches = HashMap<PeerId, Vec<Page>>;
 
 /// What became of a question.
 enum Question {
@@ -73,8 +79,14 @@ impl ClaimSender {
             let Ok(first) = first else { return };
             let now = Instant::now();
             silent_until.retain(|_, until: &mut Instant| *until > now);
+            let mut moved = Batches::new();
+            let mut until = now;
             for asked in self.ask_all(first, &silent_until) {
-                self.finish(asked, &mut silent_until);
+                until = asked.until;
+                self.finish(asked, &mut silent_until, Some(&mut moved));
+            }
+            for asked in self.ask_owners(moved, until, &silent_until) {
+                self.finish(asked, &mut silent_until, None);
             }
         }
     }
@@ -82,7 +94,7 @@ impl ClaimSender {
     /// Gathers pages, and asks their owners.
     fn ask_all(&self, first: Undecided, silent: &HashMap<PeerId, Instant>) -> Vec<Asked> {
         let gathered = Instant::now() + GATHER;
-        let mut batches: HashMap<PeerId, Vec<Page>> = HashMap::new();
+        let mut batches = Batches::new();
         let mut next = Some(first);
         while let Some(Undecided { page, owner }) = next {
             let batch = batches.entry(owner).or_default();
@@ -95,6 +107,15 @@ impl ClaimSender {
             };
         }
         let until = Instant::now() + Duration::from_millis(self.settings.answer_ms);
+        self.ask_owners(batches, until, silent)
+    }
+
+    fn ask_owners(
+        &self,
+        batches: Batches,
+        until: Instant,
+        silent: &HashMap<PeerId, Instant>,
+    ) -> Vec<Asked> {
         let batches = batches.into_iter();
         batches
             .map(|(owner, pages)| Asked {
@@ -123,8 +144,17 @@ impl ClaimSender {
         }
     }
 
-    /// Waits for an owner's answers, acts on them, and confirms what was new.
-    fn finish(&self, asked: Asked, silent_until: &mut HashMap<PeerId, Instant>) {
+    /// Waits for an owner's answers, acts on them, and confirms what was new. Pages that are
+    /// another's by now go to `moved`, if there is time to ask once more. Who is asked then
+    /// has what is left of the time, and is not blamed if that is too short.
+    fn finish(
+        &self,
+        asked: Asked,
+        silent_until: &mut HashMap<PeerId, Instant>,
+        mut moved: Option<&mut Batches>,
+    ) {
+        let has_all_its_time = moved.is_some();
+        let was_asked = has_all_its_time && !matches!(asked.question, Question::Vain);
         let mut question = asked.question;
         let mut has_set_out = false;
         let mut answers = None;
@@ -151,15 +181,33 @@ impl ClaimSender {
             }
             question = self.ask(asked.owner, &asked.pages, asked.until);
         }
-        // What never set out says nothing about its owner.
-        if has_set_out && answers.is_none() {
-            let silence = Duration::from_millis(self.settings.answer_ms) * SILENCE;
-            silent_until.insert(asked.owner, Instant::now() + silence);
+        if was_asked && answers.is_none() {
+            // What never set out says little about its owner. But to wait for it again with
+            // each batch would keep all of the others waiting.
+            let deadlines = if has_set_out { SILENCE } else { 1 };
+            let rest = Duration::from_millis(self.settings.answer_ms) * deadlines;
+            silent_until.insert(asked.owner, Instant::now() + rest);
         }
         let mut answers = answers.into_iter().flatten();
         let mut kept = Vec::new();
         for page in asked.pages {
             let answer = answers.next();
+            if answer == Some(Answer::NotMine)
+                && let Some(moved) = &mut moved
+            {
+                match self.local.range.owner(page.fingerprint) {
+                    Owner::Peer(owner) if owner != asked.owner => {
+                        moved.entry(owner).or_default().push(page);
+                        continue;
+                    }
+                    Owner::Me => {
+                        self.local.decide_own(page);
+                        continue;
+                    }
+                    // It has newer news than this peer.
+                    Owner::Peer(_) | Owner::Nobody => {}
+                }
+            }
             if matches!(answer, Some(Answer::New | Answer::Yours)) {
                 kept.push(page.fingerprint);
             }
@@ -197,7 +245,7 @@ mod tests {
     use crate::record::UrlRecord;
     use crossbeam_channel::never;
     use peercrawl_overlay::Event;
-    use peercrawl_overlay::memory::MemoryNetwork;
+    use peercrawl_overlay::memory::{MemoryNetwork, MemoryOverlay};
 
     fn page(number: u64, outstanding: &Arc<Outstanding>) -> Page {
         let url = format!("http://a.example/{number}");
@@ -225,6 +273,31 @@ mod tests {
         }
     }
 
+    /// A sender without a queue of its own.
+    fn sender(
+        settings: &config::Settings,
+        overlay: Arc<dyn Overlay>,
+        counters: &Arc<Counters>,
+    ) -> ClaimSender {
+        let view = Arc::new(View::new(overlay.clone(), &settings.distribution));
+        let local = LocalPageDuplication {
+            me: overlay.me(),
+            range: ContentRangeValidator(view),
+            processor: ContentProcessor::new(60, Clock::start(), Ledger::nothing()),
+            processing: processing_queue(1).0,
+            pending: pending_queue(1).0,
+            ledger: Ledger::nothing(),
+            counters: counters.clone(),
+        };
+        ClaimSender {
+            queue: processing_queue(1).1,
+            overlay,
+            local: Arc::new(local),
+            settings: settings.content.clone(),
+            stop: never(),
+        }
+    }
+
     /// An owner to whom too much was under way at the moment was once taken for silent.
     #[test]
     fn an_owner_that_cannot_be_asked_yet_is_asked_again_in_time() {
@@ -235,36 +308,17 @@ mod tests {
         let owner = network.join(PeerId::repeat(2));
         let fill = || overlay.send(owner.me(), Purpose::Urls, Arc::new([]));
         while fill().is_ok() {}
-        let (put, queue) = processing_queue(1);
-        drop(put);
         let (outstanding, counters) = (Arc::default(), Arc::new(Counters::default()));
         let undecided = Undecided {
             page: page(1, &outstanding),
             owner: owner.me(),
         };
-        let view = Arc::new(View::new(overlay.clone(), &settings.distribution));
-        let (pending, _pages) = pending_queue(1);
-        let local = LocalPageDuplication {
-            me: overlay.me(),
-            range: ContentRangeValidator(view),
-            processor: ContentProcessor::new(60, Clock::start(), Ledger::nothing()),
-            processing: processing_queue(1).0,
-            pending,
-            ledger: Ledger::nothing(),
-            counters: counters.clone(),
-        };
-        let sender = ClaimSender {
-            queue,
-            overlay,
-            local: Arc::new(local),
-            settings: settings.content,
-            stop: never(),
-        };
+        let sender = sender(&settings, overlay.clone(), &counters);
         let mut silent = HashMap::new();
         let asked = sender.ask_all(undecided, &silent).pop().unwrap();
         assert!(matches!(asked.question, Question::Busy));
         std::thread::scope(|scope| {
-            scope.spawn(|| sender.finish(asked, &mut silent));
+            scope.spawn(|| sender.finish(asked, &mut silent, Some(&mut Batches::new())));
             loop {
                 let event = owner.events().recv_timeout(Duration::from_secs(60));
                 if let Event::Request { replier, .. } = event.unwrap() {
@@ -275,6 +329,83 @@ mod tests {
         });
         assert_eq!(counters.content_new.get(), 1);
         assert!(silent.is_empty());
+    }
+
+    /// A busy owner once stopped the claims of all others, for a whole deadline with each
+    /// batch.
+    #[test]
+    fn an_owner_that_is_busy_for_a_whole_deadline_rests_for_another() {
+        let mut settings = config::Settings::default();
+        settings.content.answer_ms = 200;
+        let network = MemoryNetwork::new();
+        let overlay: Arc<dyn Overlay> = Arc::new(network.join(PeerId::repeat(1)));
+        let owner = network.join(PeerId::repeat(2));
+        while overlay
+            .send(owner.me(), Purpose::Urls, Arc::new([]))
+            .is_ok()
+        {}
+        let (outstanding, counters) = (Arc::default(), Arc::new(Counters::default()));
+        let sender = sender(&settings, overlay, &counters);
+        let mut silent = HashMap::new();
+        let undecided = |number| Undecided {
+            page: page(number, &outstanding),
+            owner: owner.me(),
+        };
+        let begun = Instant::now();
+        let asked = sender.ask_all(undecided(1), &silent).pop().unwrap();
+        sender.finish(asked, &mut silent, Some(&mut Batches::new()));
+        let rest = silent[&owner.me()].saturating_duration_since(begun);
+        assert!(rest < Duration::from_millis(200) * SILENCE, "{rest:?}");
+        let asked = sender.ask_all(undecided(2), &silent).pop().unwrap();
+        assert!(matches!(asked.question, Question::Vain), "not at once");
+        sender.finish(asked, &mut silent, Some(&mut Batches::new()));
+        assert_eq!(counters.content_unknown.get(), 2);
+        assert_eq!(outstanding.count(), 0);
+    }
+
+    /// A page whose owner had changed since it was fetched was once kept as unknown.
+    #[test]
+    fn a_page_that_has_become_anothers_is_claimed_from_its_present_owner() {
+        let settings = config::Settings::default();
+        let network = MemoryNetwork::new();
+        let overlay: Arc<dyn Overlay> = Arc::new(network.join(PeerId::repeat(1)));
+        let before = network.join(PeerId::repeat(2));
+        let now = network.join(PeerId::repeat(3));
+        let facts = ((16_u8, 1_u16), None::<u32>, [0_u16; 3]);
+        now.announce(postcard::to_stdvec(&facts).unwrap().into());
+        let (outstanding, counters) = (Arc::default(), Arc::new(Counters::default()));
+        let sender = sender(&settings, overlay, &counters);
+        let page = page(1, &outstanding);
+        let owner = sender.local.range.owner(page.fingerprint);
+        assert_eq!(owner, Owner::Peer(now.me()), "nobody else takes a part");
+        let undecided = Undecided {
+            page,
+            owner: before.me(),
+        };
+        let (mut silent, mut moved) = (HashMap::new(), Batches::new());
+        let answer = |owner: &MemoryOverlay, answer: Answer| {
+            loop {
+                let event = owner.events().recv_timeout(Duration::from_secs(60));
+                if let Event::Request { replier, .. } = event.unwrap() {
+                    let answers = Message::Answers(vec![answer]);
+                    return replier.answer(answers.encode().unwrap());
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| answer(&before, Answer::NotMine));
+            let asked = sender.ask_all(undecided, &silent).pop().unwrap();
+            sender.finish(asked, &mut silent, Some(&mut moved));
+        });
+        assert!(moved.keys().eq([&now.me()]));
+        std::thread::scope(|scope| {
+            scope.spawn(|| answer(&now, Answer::New));
+            let until = Instant::now() + Duration::from_secs(60);
+            let asked = sender.ask_owners(moved, until, &silent).pop().unwrap();
+            sender.finish(asked, &mut silent, None);
+        });
+        assert_eq!(counters.content_new.get(), 1);
+        assert_eq!(counters.content_unknown.get(), 0);
     }
 
     /// Silent owners were once waited for one after another: each was asked again when its

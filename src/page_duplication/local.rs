@@ -47,16 +47,7 @@ impl LocalPageDuplication {
     /// Decides about a page, or lets its owner decide. Waits where the queues are full.
     pub fn decide(&self, mut page: Page) {
         match self.range.owner(page.fingerprint) {
-            Owner::Me => {
-                let answer = self.processor.claim(&claim_of(&page), self.me);
-                let is_mine = matches!(answer, Answer::New | Answer::Yours);
-                let fingerprint = page.fingerprint;
-                self.finish(page, Some(answer), || {
-                    if is_mine {
-                        self.processor.confirm(fingerprint, self.me);
-                    }
-                });
-            }
+            Owner::Me => self.decide_own(page),
             Owner::Peer(owner) => {
                 // Compressed here, by the many, and not by the one who asks the owners.
                 if let Some(capture) = &mut page.capture {
@@ -69,6 +60,18 @@ impl LocalPageDuplication {
             }
             Owner::Nobody => self.conclude(page, None),
         }
+    }
+
+    /// Decides about a page whose content is ours.
+    pub fn decide_own(&self, page: Page) {
+        let answer = self.processor.claim(&claim_of(&page), self.me);
+        let is_mine = matches!(answer, Answer::New | Answer::Yours);
+        let fingerprint = page.fingerprint;
+        self.finish(page, Some(answer), || {
+            if is_mine {
+                self.processor.confirm(fingerprint, self.me);
+            }
+        });
     }
 
     /// Acts on the owner's answer; none means that nobody could say.

@@ -91,6 +91,12 @@ impl DomainClassifier {
         self.shard(Key::of_host(host)).lock().get(host).cloned()
     }
 
+    /// Does something if no site of a host is here, and lets none be made meanwhile.
+    pub fn unless_here<T>(&self, host: &str, act: impl FnOnce() -> T) -> Option<T> {
+        let shard = self.shard(Key::of_host(host)).lock();
+        (!shard.contains_key(host)).then(act)
+    }
+
     /// The site of this host is here no longer.
     pub fn forget(&self, host: &str) {
         if self.shard(Key::of_host(host)).lock().remove(host).is_some() {

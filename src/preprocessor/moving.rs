@@ -1,10 +1,10 @@
 //! Sites that move: frozen here, taken in there.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use crate::crawl::{Crawl, CrawlId};
-use crate::crawl_jobs::{Phase, Site, SiteRecordError, SiteState, United};
+use crate::crawl_jobs::{CrawlJob, Phase, Site, SiteRecordError, SiteState, United};
 use crate::distribution::Key;
 use crate::fingerprint::url_fingerprint;
 use crate::record::UrlRecord;
@@ -31,15 +31,15 @@ impl Frozen {
 }
 
 impl Preprocessor {
-    /// Takes a site out of this peer once no fetch is under way on it; `None` if it is
-    /// not here. Its URLs stay outstanding until the record has arrived elsewhere. Whoever
+    /// Takes a site out of this peer once no fetch is under way on it and nobody works on its
+    /// pages, which are in no queue and would be lost in a crash; `None` if it is not here. Its URLs stay outstanding until the record has arrived elsewhere. Whoever
     /// calls this has the crawl-job queues [let go](Self::let_go_of_moved) of it before long.
     pub fn freeze(&self, host: &str) -> Option<Result<Frozen, SiteRecordError>> {
         self.freeze_unless(host, || self.jobs.is_closed())
     }
 
-    /// The same, but waits for nothing: a site on which a fetch is under way stays as it is,
-    /// and is [`Busy`](SiteRecordError::Busy).
+    /// The same, but waits for nothing: a site that somebody is at work on stays as it is, and
+    /// is [`Busy`](SiteRecordError::Busy).
     pub fn freeze_at_once(&self, host: &str) -> Option<Result<Frozen, SiteRecordError>> {
         self.freeze_unless(host, || true)
     }
@@ -69,9 +69,11 @@ impl Preprocessor {
             return Some(Err(SiteRecordError::Busy(host.into())));
         }
         state.is_freezing = true;
-        if !cell.wait_for_lease_end(&mut state, gives_up) {
+        let has_pages = || self.jobs.outstanding.is_at_work(key);
+        if !cell.wait_for_work_end(&mut state, has_pages, gives_up) {
             // It stays here, as it is.
             state.is_freezing = false;
+            self.jobs.submit(&cell, &mut state);
             return Some(Err(SiteRecordError::Busy(host.into())));
         }
         drop(state);
@@ -113,46 +115,48 @@ impl Preprocessor {
         self.jobs.let_go();
     }
 
-    /// A frozen site has arrived elsewhere: its URLs are done with here.
-    pub fn has_left(&self, frozen: &Frozen) {
+    /// A frozen site has arrived elsewhere: its URLs are done with here. If the host was ours
+    /// again meanwhile, and something of it is here, the record comes back instead: what is
+    /// forgotten of a host that has left is all of it.
+    pub fn has_left(&self, frozen: &Frozen) -> Result<(), SiteRecordError> {
         let key = Key::of_host(&frozen.host);
-        self.ledger.site_left(&frozen.host, key);
+        let leaves = || {
+            let is_away = self.jobs.away(key).is_some();
+            if !is_away {
+                self.ledger.site_left(&frozen.host, key);
+            }
+            !is_away
+        };
+        if self.classifier.unless_here(&frozen.host, leaves) != Some(true) {
+            return self.take_back(frozen);
+        }
         self.jobs.outstanding.done(frozen.urls);
+        Ok(())
     }
 
-    /// A frozen site comes back before it could leave.
+    /// A frozen site comes back before it could leave. On disk its queue is as it was: it goes
+    /// before what was met meanwhile, and nothing has to be written.
     pub fn take_back(&self, frozen: &Frozen) -> Result<(), SiteRecordError> {
         let key = Key::of_host(&frozen.host);
         let Some(cell) = self.site(&frozen.host, key) else {
             return Err(SiteRecordError::NoRoom(frozen.host.clone()));
         };
         self.jobs.bring_all(&cell)?;
-        self.unite(Site::thaw(&frozen.bytes)?, |state| {
+        self.unite(Site::thaw(&frozen.bytes)?, true, |state| {
             if state.phase == Phase::Leased {
-                // What is being fetched is in no queue but the one on disk.
+                // What is being fetched may go back to the head of the queue, with a number
+                // that is greater than those that come before it now.
                 return Err(SiteRecordError::Busy(frozen.host.clone()));
             }
             if state.site.on_disk() > 0 {
                 return Err(SiteRecordError::OnItsWay);
             }
-            self.write_anew(state);
             // What the disk says was seen here is what the record says: its queue is not done.
             let is_from_disk = self.ledger.more().is_some();
             Ok(is_from_disk.then(|| std::mem::take(&mut state.site.seen)))
         })?;
         self.jobs.outstanding.done(frozen.urls);
         Ok(())
-    }
-
-    /// Clears a site's queue on disk, because URLs of it will come back under new numbers,
-    /// and writes down again what was met since they left.
-    fn write_anew(&self, state: &mut SiteState) {
-        self.ledger.queue_cleared(state.key);
-        for job in state.site.drain().into_iter().rev() {
-            self.ledger.queued(state.key, &job);
-            state.site.push_again(job);
-        }
-        state.is_touched = true;
     }
 
     /// A site is fetched from here although it is another peer's, or no more.
@@ -194,29 +198,35 @@ impl Preprocessor {
         let urls = arrived.queued();
         let room = (1..=urls).rev().find(|&urls| has_room(urls - 1));
         let cut = arrived.cut(room.unwrap_or(0));
-        self.counters.refused_overflow.add(cut as u64);
         let most = self.settings.total_urls.saturating_sub(self.jobs.queued());
         let is_refusing = self.is_stalled() || self.pressure() == Pressure::Refusing;
         if arrived.queued() > most || is_refusing {
             return Err(SiteRecordError::Busy(host.into()));
         }
+        if !cut.is_empty() && !forget(&mut arrived.seen, &cut) {
+            return Err(SiteRecordError::TooMany(host.into()));
+        }
         for crawl in crawls.values() {
             crawl.keep(&self.ledger);
         }
-        self.unite(arrived, |_| Ok(None))
+        self.unite(arrived, false, |_| Ok(None))?;
+        self.counters.refused_overflow.add(cut.len() as u64);
+        Ok(())
     }
 
     /// Takes in a frozen site. What is here of the same host already is kept: its URLs and
     /// what it has seen are added to the record.
     pub fn thaw(&self, bytes: &[u8]) -> Result<(), SiteRecordError> {
-        self.unite(Site::thaw(bytes)?, |_| Ok(None))
+        self.unite(Site::thaw(bytes)?, false, |_| Ok(None))
     }
 
-    /// Unites what is here with a site that comes. `prepare` has the first look, and under
-    /// the same lock; it gives what was seen here that says nothing about the record.
+    /// Unites what is here with a site that comes, or that comes back. `prepare` has the first
+    /// look, and under the same lock; it gives what was seen here that says nothing about the
+    /// record.
     fn unite(
         &self,
         arrived: Site,
+        comes_back: bool,
         prepare: impl FnOnce(&mut SiteState) -> Result<Option<SeenUrls>, SiteRecordError>,
     ) -> Result<(), SiteRecordError> {
         let key = Key::of_host(arrived.host());
@@ -234,14 +244,29 @@ impl Preprocessor {
             .seen_elsewhere(arrived.host(), key, &arrived.seen);
         state.is_touched = true;
         let fingerprint = |record: &UrlRecord| url_fingerprint(record.url.as_str());
-        let United { arrived, known } = state.site.unite(arrived, self.jobs.now_ms(), fingerprint);
+        let now_ms = self.jobs.now_ms();
+        let United {
+            arrived,
+            done,
+            known,
+        } = state.site.unite(arrived, now_ms, fingerprint);
         if let Some(seen) = seen_here {
             state.site.seen.union(seen);
         }
         for job in &known {
             self.jobs.known_elsewhere(&state, job);
         }
-        for job in arrived {
+        let new = match comes_back {
+            true => {
+                for job in &done {
+                    self.jobs.known_here(&state, job);
+                }
+                self.jobs.put_back(&mut state, arrived);
+                VecDeque::new()
+            }
+            false => arrived,
+        };
+        for job in new {
             let fingerprint = fingerprint(&job.record);
             if !state.is_seen(fingerprint) {
                 // An honest record says so itself.
@@ -257,6 +282,25 @@ impl Preprocessor {
         self.jobs.submit(&cell, &mut state);
         Ok(())
     }
+}
+
+/// Takes URLs out of what was seen; false if that cannot be done.
+fn forget(seen: &mut SeenUrls, urls: &VecDeque<CrawlJob>) -> bool {
+    let Some(exact) = seen.exact() else {
+        return false;
+    };
+    let urls = urls.iter();
+    let urls: HashSet<u64> = urls
+        .map(|job| url_fingerprint(job.record.url.as_str()))
+        .collect();
+    let mut kept = SeenUrls::default();
+    for fingerprint in exact {
+        if !urls.contains(&fingerprint) {
+            kept.insert(fingerprint);
+        }
+    }
+    *seen = kept;
+    true
 }
 
 #[cfg(test)]
@@ -280,6 +324,31 @@ mod tests {
     /// was taken for done. A name that waited to be looked up once kept it from leaving at all.
     #[test]
     fn a_site_that_comes_back_keeps_its_queue_and_what_was_met_meanwhile() {
+        for asks_disk in [true, false] {
+            comes_back(asks_disk, |preprocessor, frozen| {
+                let here = preprocessor.sites().pop().unwrap();
+                here.lock().phase = Phase::Leased;
+                assert!(preprocessor.take_back(frozen).is_err(), "a fetch goes on");
+                here.lock().phase = Phase::Waiting;
+                preprocessor.take_back(frozen).unwrap();
+            });
+        }
+    }
+
+    /// When the word that a site had been taken came after the host was ours again, what had
+    /// been met since was gone from the disk.
+    #[test]
+    fn a_site_that_is_ours_again_when_it_has_arrived_elsewhere_loses_nothing() {
+        for asks_disk in [true, false] {
+            comes_back(asks_disk, |preprocessor, frozen| {
+                preprocessor.has_left(frozen).unwrap();
+            });
+        }
+    }
+
+    /// A site is frozen with a URL in its queue, another one is met, and it comes back. A host
+    /// that is met anew asks the disk what it has seen, or does not.
+    fn comes_back(asks_disk: bool, come_back: impl Fn(&Preprocessor, &Frozen)) {
         let folder = tempfile::TempDir::new().unwrap();
         let data = crate::store::DataFolder::open(folder.path()).unwrap();
         let kept = Kept::open(Arc::new(data), "state", None).unwrap();
@@ -337,30 +406,41 @@ mod tests {
         };
         meet("before");
         write();
-        // A site that is met from now on asks the disk what it has seen.
-        ledger.set_more();
+        if asks_disk {
+            ledger.set_more();
+        }
+        let store = ledger.store().unwrap();
+        let queue_on_disk = || store.queue_segment(Key::of_host(HOST), 0, 9).unwrap();
+        let before = queue_on_disk();
         let frozen = preprocessor.freeze_at_once(HOST).unwrap().unwrap();
         assert!(!resolve.is_idle());
         preprocessor.let_go_of_moved();
         assert!(resolve.is_idle(), "nobody looks its name up");
         meet("meanwhile");
-        let here = preprocessor.sites().pop().unwrap();
-        here.lock().phase = Phase::Leased;
-        assert!(preprocessor.take_back(&frozen).is_err(), "a fetch goes on");
-        here.lock().phase = Phase::Waiting;
-        preprocessor.take_back(&frozen).unwrap();
+        come_back(&preprocessor, &frozen);
         assert_eq!((jobs.queued(), jobs.outstanding.count()), (2, 2));
+        let admitted = preprocessor.sites()[0].lock().site.counters.admitted;
+        assert_eq!(admitted, 2, "each counts once");
 
         write();
-        let store = ledger.store().unwrap();
-        let queue = store.queue_segment(Key::of_host(HOST), 0, 9).unwrap();
-        let mut paths: Vec<String> = queue
+        let queue = queue_on_disk();
+        let paths: Vec<String> = queue
             .iter()
             .map(|(_, bytes)| queued_job(bytes).unwrap().record.url.to_string())
             .collect();
-        paths.sort();
         let expected = ["before", "meanwhile"].map(|path| format!("http://{HOST}/{path}"));
         assert_eq!(paths, expected);
+        // A crash between the clearing of its queue and the writing of it anew would have cost
+        // the site its URLs.
+        assert_eq!(queue[..1], before, "what is on disk of it stays there");
+        let here = preprocessor.sites().pop().unwrap();
+        let order: Vec<String> = here
+            .lock()
+            .site
+            .records()
+            .map(|one| one.url.to_string())
+            .collect();
+        assert_eq!(order, expected, "numbers grow along a queue");
         ledger.close();
         drop(stop);
         keeper.join().unwrap();

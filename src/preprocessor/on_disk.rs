@@ -67,7 +67,8 @@ impl Preprocessor {
 
     /// Waits a moment for memory for the host of these URLs, for which there was none; false
     /// if there is no need, or if nobody is to wait any more. While nothing can be written
-    /// there is no end to the wait: no memory is made then.
+    /// there is no end to the wait: no memory is made then. When the engine ends, it ends once
+    /// nothing is noted any more: then their page is not done, and the next run meets them.
     pub(super) fn waits_for_room(
         &self,
         crawl: &Crawl,
@@ -75,9 +76,11 @@ impl Preprocessor {
         urls: &[Candidate],
         since: Instant,
     ) -> bool {
-        let may_wait = self.ledger.is_stalled() || since.elapsed() < MOST_WAIT;
-        let is_vain = !(may_wait && self.ledger.keeps() && self.classifier.makes_room());
-        if is_vain || self.jobs.is_closed() || self.are_all_known(crawl, key, urls) {
+        let is_ending = self.jobs.is_closed();
+        let may_wait = is_ending || self.ledger.is_stalled() || since.elapsed() < MOST_WAIT;
+        let keeps = self.ledger.keeps() && !self.ledger.is_closed();
+        let is_vain = !(may_wait && keeps && self.classifier.makes_room());
+        if is_vain || self.are_all_known(crawl, key, urls) {
             return false;
         }
         self.classifier.wait_for_room(LOOK);
@@ -131,9 +134,11 @@ impl Preprocessor {
         self.ledger.is_stalled()
     }
 
-    /// A site that is not in memory, with its queue if it is away.
+    /// A site that is not in memory, with its queue if it is away. The record of the same host
+    /// may be on its way to another peer, its queue still on disk: so it gives no number again.
     pub(super) fn new_cell(&self, host: &str, key: Key) -> SiteCell {
         let mut site = Site::new(host);
+        site.continue_from(OnDisk::default(), self.ledger.next_number());
         let was_away = self.jobs.come_back(key, &mut site);
         let is_whole = !was_away && self.ledger.more().is_none();
         SiteCell::new(key, site, is_whole)
@@ -303,16 +308,26 @@ impl Preprocessor {
         true
     }
 
-    /// The first URL of a site that is away; nothing in it if it is not on disk. Reads from
-    /// the disk.
+    /// The first URL of a site that is away, of those that can be read; nothing in it if none
+    /// is on disk. Reads from the disk.
     fn first_of_away(&self, key: Key) -> Option<Option<CrawlJob>> {
         let (store, queue) = (self.ledger.store()?, self.jobs.away(key)?);
-        match store.queue_segment(key, queue.on_disk.from, 1) {
-            Ok(first) => Some(first.first().and_then(|(_, bytes)| queued_job(bytes))),
-            Err(error) => {
-                unreadable("a site", &error);
-                None
+        let mut from = queue.on_disk.from;
+        loop {
+            let first = match store.queue_segment(key, from, 1) {
+                Ok(first) => first,
+                Err(error) => {
+                    unreadable("a site", &error);
+                    return None;
+                }
+            };
+            let Some((number, bytes)) = first.first() else {
+                return Some(None);
+            };
+            if let Some(job) = queued_job(bytes) {
+                return Some(Some(job));
             }
+            from = number + 1;
         }
     }
 

@@ -338,7 +338,7 @@ fn sites_that_are_away_can_move_and_be_blocked() {
     peer.resolve.take().unwrap().lock().phase = Phase::Idle;
     let frozen = peer.preprocessor.freeze("a.example").unwrap().unwrap();
     assert_eq!(counts(&peer), (0, 1, (3, 3, 7)));
-    peer.preprocessor.has_left(&frozen);
+    peer.preprocessor.has_left(&frozen).unwrap();
     assert_eq!(counts(&peer), (0, 1, (3, 3, 3)));
     let frozen = crate::crawl_jobs::Site::thaw(&frozen.bytes).unwrap();
     assert_eq!(frozen.queued(), 4);

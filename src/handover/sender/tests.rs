@@ -1,6 +1,6 @@
 //! The handover of a peer, one round after another.
 
-use super::super::delivery::DEADLINE;
+use super::super::delivery::{DEADLINE, PART_DEADLINE};
 use super::*;
 use crate::blocklist::BlockList;
 use crate::canonical::CanonicalForm;
@@ -18,6 +18,10 @@ use crate::record::UrlRecord;
 use crate::url_range_validator::UrlRangeValidator;
 use peercrawl_overlay::Event;
 use peercrawl_overlay::memory::{MemoryNetwork, MemoryOverlay};
+use std::collections::VecDeque;
+
+/// A round that lasts until everybody has answered, or is late.
+const PATIENT: Duration = Duration::from_secs(120);
 
 /// A member with a part of the web.
 fn member(network: &MemoryNetwork, number: u8) -> MemoryOverlay {
@@ -186,7 +190,7 @@ fn silent_members_are_waited_for_together_and_then_left_alone() {
     let begun = Instant::now();
     std::thread::scope(|scope| {
         let other = scope.spawn(|| take_until_welcomed(&other));
-        home.sender.round(&mut memory);
+        home.sender.round(&mut memory, PATIENT);
         assert_eq!(other.join().unwrap(), 2);
     });
     // In a row, they would take all of their time.
@@ -215,14 +219,14 @@ fn a_site_that_is_at_work_moves_in_a_later_round_and_the_welcome_after_it() {
     let mut memory = Memory::new();
     std::thread::scope(|scope| {
         let taken = scope.spawn(|| take_until_welcomed(&other));
-        assert_eq!(home.sender.round(&mut memory), RoundEnd::GoesOn);
+        assert_eq!(home.sender.round(&mut memory, PATIENT), RoundEnd::GoesOn);
         assert!(memory.welcomed.is_empty(), "there is something to come");
         let left = home.sender.preprocessor.sites();
         assert_eq!(left.len(), 1);
         assert_eq!(left[0].lock().site.host(), hosts[1]);
         assert!(memory.frozen.is_empty(), "the other has left");
         home.set_phase(&hosts[1], Phase::Waiting);
-        home.sender.round(&mut memory);
+        home.sender.round(&mut memory, PATIENT);
         assert_eq!(taken.join().unwrap(), 2);
     });
     assert!(memory.welcomed.contains_key(&other.me()));
@@ -240,13 +244,13 @@ fn a_refused_site_is_in_no_other_sites_way() {
     let mut refused = HashMap::from([(hosts[0].clone(), 2)]);
     std::thread::scope(|scope| {
         let taken = scope.spawn(|| refuse_until_welcomed(&other, &mut refused));
-        assert_eq!(home.sender.round(&mut memory), RoundEnd::GoesOn);
+        assert_eq!(home.sender.round(&mut memory, PATIENT), RoundEnd::GoesOn);
         assert_eq!(memory.frozen.len(), 1, "the others have left");
         assert_eq!(memory.frozen[0].site.host(), hosts[0]);
         assert!(memory.welcomed.is_empty(), "there is something to come");
         assert!(!memory.is_left_alone(&other.me()), "it has answered");
-        assert_eq!(home.sender.round(&mut memory), RoundEnd::Stuck);
-        home.sender.round(&mut memory);
+        assert_eq!(home.sender.round(&mut memory, PATIENT), RoundEnd::Stuck);
+        home.sender.round(&mut memory, PATIENT);
         assert_eq!(taken.join().unwrap(), 40);
     });
     assert!(memory.welcomed.contains_key(&other.me()));
@@ -261,7 +265,7 @@ fn whoever_was_silent_about_a_site_gets_one_at_a_time() {
     let other = member(&network, 2);
     home.sites_of(&[other.me()], 5);
     let mut memory = Memory::new();
-    memory.slow.insert(other.me());
+    memory.slow.insert(other.me(), 0);
     std::thread::scope(|scope| {
         let one_by_one = scope.spawn(|| {
             let mut sites = 0;
@@ -281,11 +285,163 @@ fn whoever_was_silent_about_a_site_gets_one_at_a_time() {
             }
         });
         while !memory.welcomed.contains_key(&other.me()) {
-            home.sender.round(&mut memory);
+            home.sender.round(&mut memory, PATIENT);
         }
         assert_eq!(one_by_one.join().unwrap(), 5);
     });
-    assert!(memory.slow.contains(&other.me()));
+    assert_eq!(memory.slow.get(&other.me()), Some(&5));
+}
+
+/// Whoever was silent once got one site at a time for as long as it was a member.
+#[test]
+fn whoever_has_taken_some_in_a_row_is_not_slow_any_more() {
+    let network = MemoryNetwork::new();
+    let home = Home::new(&network);
+    let other = member(&network, 2);
+    home.sites_of(&[other.me()], TAKEN_IN_A_ROW as usize);
+    let mut memory = Memory::new();
+    memory.slow.insert(other.me(), 0);
+    std::thread::scope(|scope| {
+        let taken = scope.spawn(|| take_until_welcomed(&other));
+        home.sender.round(&mut memory, PATIENT);
+        assert_eq!(taken.join().unwrap(), TAKEN_IN_A_ROW as usize);
+    });
+    assert!(memory.slow.is_empty());
+}
+
+/// One peer on a slow line once kept all newcomers waiting until it had got all of its sites:
+/// their patience ended, and pages were fetched twice.
+#[test]
+fn a_newcomer_is_welcomed_while_another_peer_takes_its_time() {
+    const SITES: usize = 100;
+    let network = MemoryNetwork::new();
+    let home = Home::new(&network);
+    let slow = member(&network, 2);
+    home.sites_of(&[slow.me()], SITES);
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let rounds = scope.spawn(|| {
+            let mut memory = Memory::new();
+            while !is_over.load(Relaxed) {
+                home.sender.round(&mut memory, ROUND);
+            }
+            memory
+        });
+        let (begun, has_begun) = crossbeam_channel::bounded(1);
+        let one_second_each = scope.spawn(|| {
+            let begun = begun;
+            let mut asked = VecDeque::new();
+            let mut sites = 0;
+            while !is_over.load(Relaxed) {
+                let event = slow.events().recv_timeout(Duration::from_millis(20));
+                if let Ok(Event::Request { bytes, replier, .. }) = event {
+                    let delay = match Message::decode(&bytes).unwrap() {
+                        Message::Site(_) => {
+                            sites += 1;
+                            let _known = begun.try_send(());
+                            Duration::from_secs(1)
+                        }
+                        _ => Duration::ZERO,
+                    };
+                    asked.push_back((Instant::now() + delay, replier));
+                }
+                while asked.front().is_some_and(|(at, _)| *at <= Instant::now()) {
+                    let (_, replier) = asked.pop_front().unwrap();
+                    replier.answer(Message::Taken(true).encode().unwrap());
+                }
+            }
+            sites
+        });
+        has_begun.recv().unwrap();
+        let newcomer = member(&network, 3);
+        let joined = Instant::now();
+        home.sites_of(&[newcomer.me()], 2);
+        let taken = take_until_welcomed(&newcomer);
+        let took = joined.elapsed();
+        is_over.store(true, Relaxed);
+        let memory = rounds.join().unwrap();
+        assert!(one_second_each.join().unwrap() < SITES, "it is not done");
+        assert!(taken >= 2, "{taken}");
+        assert!(took < Duration::from_secs(3), "{took:?}");
+        assert!(!memory.welcomed.contains_key(&slow.me()));
+        assert!(!memory.is_left_alone(&slow.me()), "it has answered in time");
+    });
+}
+
+/// It would be asked again and again, as fast as it refuses.
+#[test]
+fn whoever_refuses_its_welcome_is_welcomed_again_in_the_next_round() {
+    let network = MemoryNetwork::new();
+    let home = Home::new(&network);
+    let other = member(&network, 2);
+    let mut memory = Memory::new();
+    std::thread::scope(|scope| {
+        let refusing = scope.spawn(|| {
+            let mut welcomes = 0;
+            while welcomes < 2 {
+                let event = other.events().recv_timeout(Duration::from_secs(60));
+                if let Event::Request { replier, .. } = event.unwrap() {
+                    welcomes += 1;
+                    replier.answer(Message::Taken(welcomes == 2).encode().unwrap());
+                }
+            }
+        });
+        assert_eq!(home.sender.round(&mut memory, PATIENT), RoundEnd::Stuck);
+        assert!(memory.welcomed.is_empty());
+        home.sender.round(&mut memory, PATIENT);
+        refusing.join().unwrap();
+    });
+    assert!(memory.welcomed.contains_key(&other.me()));
+}
+
+/// A round once waited for the last answer of each peer, however long that took.
+#[test]
+fn what_is_under_way_outlives_its_round() {
+    let network = MemoryNetwork::new();
+    let home = Home::new(&network);
+    let other = member(&network, 2);
+    home.sites_of(&[other.me()], 1);
+    let mut memory = Memory::new();
+    let begun = Instant::now();
+    std::thread::scope(|scope| {
+        let (answer, answers) = crossbeam_channel::bounded::<()>(0);
+        let taken = scope.spawn(|| {
+            let answers = answers;
+            let mut asked = Vec::new();
+            loop {
+                let event = other.events().recv_timeout(Duration::from_secs(60));
+                let Event::Request { bytes, replier, .. } = event.unwrap() else {
+                    continue;
+                };
+                let message = Message::decode(&bytes).unwrap();
+                if matches!(message, Message::Site(_)) {
+                    // Held back until it is allowed.
+                    let _allowed = answers.recv();
+                }
+                replier.answer(Message::Taken(true).encode().unwrap());
+                asked.push(message);
+                if matches!(asked.last(), Some(Message::Welcome(_))) {
+                    return asked.len();
+                }
+            }
+        });
+        while memory.under_way.iter().all(|asked| asked.site().is_none()) {
+            let end = home.sender.round(&mut memory, Duration::from_millis(10));
+            assert_eq!(end, RoundEnd::GoesOn);
+        }
+        assert!(begun.elapsed() < PART_DEADLINE, "nobody waited for it");
+        assert!(memory.welcomed.is_empty(), "its site is on its way");
+        drop(answer);
+        while memory.welcomed.is_empty() {
+            home.sender.round(&mut memory, PATIENT);
+        }
+        assert_eq!(
+            taken.join().unwrap(),
+            3,
+            "the crawl, the site once, the welcome"
+        );
+    });
+    assert_eq!(home.jobs.outstanding.count(), 0);
 }
 
 /// A newcomer once pulled half of the disk into memory, before anything was sent.
@@ -307,7 +463,7 @@ fn sites_are_taken_out_as_far_as_there_is_room_and_the_rest_in_later_rounds() {
         let mut rounds = 0;
         while !memory.welcomed.contains_key(&other.me()) {
             rounds += 1;
-            let end = home.sender.round(&mut memory);
+            let end = home.sender.round(&mut memory, PATIENT);
             assert!(end == RoundEnd::GoesOn || rounds >= SITES / 10, "{end:?}");
         }
         assert_eq!(taken.join().unwrap(), SITES);
@@ -322,7 +478,7 @@ fn a_peer_that_says_something_new_is_not_left_alone() {
     let mut memory = Memory::new();
     for now in [Some(offer.next(4)), None] {
         memory.meet(&HashMap::from([(peer, offer)]));
-        memory.was_silent(peer);
+        memory.was_silent(peer, Instant::now());
         memory.meet(&HashMap::from([(peer, offer)]));
         assert!(memory.is_left_alone(&peer));
         memory.meet(&now.map(|now| (peer, now)).into_iter().collect());
