@@ -2,8 +2,8 @@
 //!
 //! With a recorded position, an open file ends there: later bytes, and later open files
 //! of the same owner, are the torn end. Everywhere else every whole record counts. A
-//! complete file is never cut: what it holds behind a recorded position is stored twice,
-//! which harms nobody.
+//! complete file is cut only where it is damaged: what it holds behind a recorded position is
+//! stored twice, which harms nobody.
 //!
 //! What the disk had not been asked for when the power was cut may be there, or not, or in
 //! part, in any order. So the open file is read from the place that was last synced, and
