@@ -71,6 +71,8 @@ fn main() {
     );
     println!("wrongly seen: {exact_wrong} of {exact_asked} at exact sites");
     println!("wrongly seen: {large_wrong} of {large_asked} at large sites");
+    assert_eq!(exact_wrong, 0);
+    assert!(large > 0 && large_wrong * 10_000 <= large_asked);
     drop(sites);
 
     let folder = tempfile::TempDir::new().unwrap();

@@ -33,6 +33,8 @@ pub struct Report {
     pub errors: BTreeMap<&'static str, u64>,
     /// Memory in use.
     pub memory: MemoryReport,
+    /// The state of overflow.
+    pub overflow: OverflowReport,
     /// How many new URLs were taken for seen, as an expectation: see
     /// [`SeenUrls`](crate::seen_urls::SeenUrls). Told at the end alone, because it takes a
     /// look at every site, and not in the object, whose names are fixed.
@@ -94,6 +96,15 @@ pub struct MemoryReport {
     pub limit_bytes: u64,
 }
 
+/// How often the queues became too full.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct OverflowReport {
+    /// Times that a state of overflow was entered.
+    pub entered: u64,
+    /// Times that it was left again.
+    pub left: u64,
+}
+
 impl Report {
     /// What the counters say; `limit_bytes` is what memory is allowed.
     pub fn new(counters: &Counters, limit_bytes: u64) -> Self {
@@ -135,6 +146,10 @@ impl Report {
                 used_bytes: resident_bytes(),
                 limit_bytes,
             },
+            overflow: OverflowReport {
+                entered: counters.overflow_entered.get(),
+                left: counters.overflow_left.get(),
+            },
             ..Self::default()
         }
     }
@@ -163,6 +178,8 @@ impl Report {
             all.retries += one.retries;
             add_each(&mut all.errors, &one.errors);
             all.memory = one.memory.clone();
+            all.overflow.entered += one.overflow.entered;
+            all.overflow.left += one.overflow.left;
             all.expected_losses += one.expected_losses;
         }
         all.set_elapsed(Duration::from_secs_f64(all.elapsed_secs));

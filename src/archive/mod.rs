@@ -10,10 +10,12 @@
 //!
 //! When bytes reach the operating system and the disk is up to the caller: the engine
 //! writes its own state after the archive, and both have to agree after a crash. What
-//! lies behind the last position that the engine recorded is cut off on reopening.
+//! lies behind the last position that the engine recorded is cut off on reopening, and what
+//! lies behind the last one that was synced is believed only as far as it can be read.
 //!
 //! - `record` builds records; `digest` and `date` are the two notations they need
-//! - `writer` appends, rotates and recovers; `limit` says when the disk is full
+//! - `writer` appends and rotates; `recover` puts right what a crash left, and sets damage
+//!   aside; `limit` says when the disk is full
 //! - `index` is the form of the index; `member` reads gzip members and records back
 //! - `read` lists and finds; `verify` checks everything
 

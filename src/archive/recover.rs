@@ -2,24 +2,41 @@
 //!
 //! With a recorded position, an open file ends there: later bytes, and later open files
 //! of the same owner, are the torn end. Everywhere else every whole record counts. A
-//! complete file is never touched: what it holds behind a recorded position is stored
-//! twice, which harms nobody. A file that is shorter than recorded has lost its end in a
-//! power cut: it goes on behind its last whole record. One that cannot be read where it
-//! should is renamed and named to the user, never deleted: somebody may be able to save
-//! the rest of it.
+//! complete file is cut only where it is damaged: what it holds behind a recorded position is
+//! stored twice, which harms nobody.
+//!
+//! What the disk had not been asked for when the power was cut may be there, or not, or in
+//! part, in any order. So the open file is read from the place that was last synced, and
+//! goes on behind the last whole record before the first that is not; its pages are fetched
+//! again. Where that place is not known, as in the files of another state, all of it is
+//! read: half a record at the end, or zeros, are what a crash leaves.
+//!
+//! Anything else is damage. What lies before it stays where it is, and can be found; the
+//! rest is kept under another name, and named to the user, never deleted: somebody may be
+//! able to save it. Complete files are looked at in a few places at each start; what is
+//! wrong elsewhere in them shows when the archive is verified.
 
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{BufReader, Read, Seek, SeekFrom};
-use std::path::Path;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::date::at_ms;
-use super::index::Entry;
+use super::index::{Entry, sorted};
 use super::limit::Complete;
-use super::member::{Damage, read_member};
-use super::writer::{Current, Position, Tail, path, remove, rename, write_index};
+use super::member::{Damage, Record, read_member};
+use super::verify::next_member;
+use super::writer::{Current, Position, Tail, path, remove, rename, sync_folder, write_index};
 use super::{ArchiveError, COMPLETE, DAMAGED, INDEX, INDEX_OPEN, OPEN};
 use crate::clock::Millis;
+
+/// How long complete files are looked at, the newest first: a start must not wait for
+/// hundreds of them on a slow disk.
+const LOOKING: Duration = Duration::from_secs(1);
+/// What is read of the end of a complete file, and of its index.
+const END_BYTES: u64 = 1 << 16;
 
 /// Something that was put right when the archive was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,17 +55,22 @@ pub enum Incident {
         /// How many bytes are missing.
         bytes: u64,
     },
-    /// A file could not be trusted and has another name now.
+    /// A file is damaged: what follows its sound records is kept under another name.
     SetAside {
-        /// Its new name.
+        /// That name.
         file: String,
+        /// How many bytes are sound, and stay where they were; with none, all of the file
+        /// has that name.
+        sound_bytes: u64,
         /// What is wrong with it.
         why: String,
     },
-    /// A complete file had no index, and has one again.
+    /// A complete file has a new index.
     Indexed {
         /// The file.
         file: String,
+        /// What was wrong with the one it had.
+        why: String,
     },
     /// The file that was last written to is gone.
     Missing {
@@ -71,10 +93,17 @@ impl fmt::Display for Incident {
                 "the last {bytes} bytes of the archive file {file} did not reach the disk: \
                  their pages are fetched again"
             ),
-            Self::SetAside { file, why } => {
-                write!(f, "set an archive file aside as {file}: {why}")
+            Self::SetAside {
+                file,
+                sound_bytes,
+                why,
+            } => match sound_bytes {
+                0 => write!(f, "set an archive file aside as {file}: {why}"),
+                _ => write!(f, "set the end of an archive file aside as {file}: {why}"),
+            },
+            Self::Indexed { file, why } => {
+                write!(f, "made a new index of the archive file {file}: {why}")
             }
-            Self::Indexed { file } => write!(f, "made a new index of the archive file {file}"),
             Self::Missing { file } => write!(f, "the archive file {file} is gone"),
         }
     }
@@ -134,6 +163,7 @@ pub(super) fn recover(
     folder: &Path,
     me: &str,
     recorded: Option<&Position>,
+    synced: Option<&Position>,
 ) -> Result<Recovered, ArchiveError> {
     let mut all = Vec::new();
     for ending in [COMPLETE, OPEN, DAMAGED] {
@@ -166,17 +196,18 @@ pub(super) fn recover(
             Some(_) if owner(&name) == Some(me) && later(&name) => Some(0),
             _ => None,
         };
-        recovered.open_file(folder, name, cut)?;
+        // Of a file that was begun since, nothing had been brought to the disk.
+        let synced = synced.filter(|_| cut.is_some());
+        let synced = synced.map(|synced| {
+            if synced.file == name {
+                synced.offset
+            } else {
+                0
+            }
+        });
+        recovered.open_file(folder, name, cut, synced)?;
     }
-    for name in names(folder, COMPLETE)? {
-        if !path(folder, &name, INDEX).exists() {
-            // Whoever looks for a URL sees the indexes alone. Damage shows when it is
-            // verified; what lies before it can be found at least.
-            let scanned = scan(&path(folder, &name, COMPLETE), 0, u64::MAX, &name)?;
-            write_index(folder, &name, &scanned.lines)?;
-            recovered.incidents.push(Incident::Indexed { file: name });
-        }
-    }
+    recovered.complete_ones(folder)?;
     recovered.complete = complete_files(folder)?;
     for name in names(folder, DAMAGED)? {
         recovered.aside_bytes += size(folder, &name, DAMAGED);
@@ -200,39 +231,40 @@ pub(super) fn size(folder: &Path, name: &str, ending: &str) -> u64 {
 
 impl Recovered {
     /// Cuts an open file at the offset, or behind its last whole record. The newest
-    /// recorded one stays open; any other is completed.
+    /// recorded one stays open; any other is completed, and so is one that is damaged.
+    /// `synced` is how much of it the disk is known to have had.
     fn open_file(
         &mut self,
         folder: &Path,
         name: String,
         cut: Option<u64>,
+        synced: Option<u64>,
     ) -> Result<(), ArchiveError> {
         let open = path(folder, &name, OPEN);
         let length = fs::metadata(&open).map_err(ArchiveError::io(&open))?.len();
         let wanted = cut.unwrap_or(length);
         let there = wanted.min(length);
-        let (mut lines, indexed) = whole_lines(folder, &name, there);
+        // An index tells where records are, not whether the disk has them.
+        let trusted = there.min(synced.unwrap_or(0));
+        let (mut lines, indexed) = whole_lines(folder, &name, trusted);
         let mut scanned = scan(&open, indexed, there, &name)?;
-        if scanned.damage.is_some() && indexed > 0 {
+        if scanned.damage.is_some() && scanned.end < trusted && indexed > 0 {
             // Perhaps it is the index that is wrong about where records end.
             lines.clear();
             scanned = scan(&open, 0, there, &name)?;
         }
-        // A crash leaves half a record at the end, and a power cut may leave zeros there
-        // or less than was recorded; anything else is damage. What cannot be read at all
-        // is not looked at again.
-        let is_damaged = match &scanned.damage {
-            None => false,
-            Some(Damage::Io(_)) => true,
-            Some(Damage::CutOff) if cut.is_none() || wanted > length => false,
-            Some(_) => !is_blank(&open, scanned.end, there)?,
-        };
-        if let Some(damage) = scanned.damage.filter(|_| is_damaged) {
-            let why = format!("the record at {} {damage}", scanned.end);
-            return self.set_aside(folder, &name, why);
-        }
         let end = scanned.end;
-        if cut.is_some() && wanted > end {
+        let damage = scanned.damage.filter(|damage| match (damage, synced) {
+            // It never worked, or works no more.
+            (Damage::Io(_), _) => true,
+            (_, Some(synced)) => end < synced,
+            (_, None) => !is_torn(&open, end, there),
+        });
+        // What was synced is not written over: nobody would look at it after a power cut.
+        let goes_on = cut.is_some() && damage.is_none() && end >= synced.unwrap_or(0);
+        if let Some(damage) = damage {
+            self.set_aside(folder, &name, OPEN, end, &damage)?;
+        } else if cut.is_some() && wanted > end {
             self.incidents.push(Incident::Short {
                 file: name.clone(),
                 bytes: wanted - end,
@@ -262,7 +294,7 @@ impl Recovered {
         // cut off would be taken for new ones. And whoever finds a page here takes it for
         // stored, while a process that was killed has left the last seconds to the system.
         current.records.sync()?;
-        if cut.is_some() {
+        if goes_on {
             self.current = Some(current);
         } else {
             current.complete(folder)?;
@@ -270,27 +302,200 @@ impl Recovered {
         Ok(())
     }
 
-    fn set_aside(&mut self, folder: &Path, name: &str, why: String) -> Result<(), ArchiveError> {
-        rename(&path(folder, name, OPEN), &path(folder, name, DAMAGED))?;
-        remove(&path(folder, name, INDEX_OPEN))?;
-        let file = format!("{name}{DAMAGED}");
-        self.incidents.push(Incident::SetAside { file, why });
+    /// Looks at the complete files, newest first, and gives those an index that have none.
+    fn complete_ones(&mut self, folder: &Path) -> Result<(), ArchiveError> {
+        let begun = Instant::now();
+        for name in names(folder, COMPLETE)?.into_iter().rev() {
+            // Whoever looks for a URL sees the indexes alone.
+            let why = if !path(folder, &name, INDEX).exists() {
+                "it had none"
+            } else if owner(&name).is_some()
+                && begun.elapsed() < LOOKING
+                && !looks_whole(folder, &name)
+            {
+                "it was wrong"
+            } else {
+                continue;
+            };
+            self.complete_file(folder, &name, why)?;
+        }
+        Ok(())
+    }
+
+    /// Reads all of a complete file. Its sound records get a new index if theirs was wrong,
+    /// for this reason; what follows them is set aside, unless it is somebody else's file.
+    fn complete_file(&mut self, folder: &Path, name: &str, why: &str) -> Result<(), ArchiveError> {
+        let scanned = scan(&path(folder, name, COMPLETE), 0, u64::MAX, name)?;
+        let mut why = why.to_owned();
+        match &scanned.damage {
+            Some(damage) if owner(name).is_some() => {
+                self.set_aside(folder, name, COMPLETE, scanned.end, damage)?;
+                if scanned.end == 0 {
+                    return remove(&path(folder, name, INDEX));
+                }
+            }
+            Some(damage) => why = format!("{why}; the record at {} {damage}", scanned.end),
+            None => {}
+        }
+        let before = fs::read_to_string(path(folder, name, INDEX)).ok();
+        if before.is_none_or(|before| before != sorted(&scanned.lines)) {
+            write_index(folder, name, &scanned.lines)?;
+            let file = name.to_owned();
+            self.incidents.push(Incident::Indexed { file, why });
+        }
+        Ok(())
+    }
+
+    /// Leaves the sound records of a file where they are, and keeps what follows under
+    /// another name.
+    fn set_aside(
+        &mut self,
+        folder: &Path,
+        name: &str,
+        ending: &str,
+        sound_bytes: u64,
+        damage: &Damage,
+    ) -> Result<(), ArchiveError> {
+        let damaged = path(folder, name, ending);
+        let (file, aside) = free_name(folder, name);
+        let draft = path(folder, name, ".warc.gz.draft");
+        if sound_bytes == 0 {
+            rename(&damaged, &aside)?;
+        } else {
+            match copy(&damaged, sound_bytes..u64::MAX, &draft) {
+                Ok(()) => {
+                    rename(&draft, &aside)?;
+                    // On the disk under that name before it goes from here.
+                    sync_folder(folder)?;
+                    let cut = OpenOptions::new().write(true).open(&damaged);
+                    let cut = cut.and_then(|file| {
+                        file.set_len(sound_bytes)?;
+                        file.sync_all()
+                    });
+                    cut.map_err(ArchiveError::io(&damaged))?;
+                }
+                // It cannot be read, and all of it goes.
+                Err(ArchiveError::Io(..)) => {
+                    copy(&damaged, 0..sound_bytes, &draft)?;
+                    rename(&damaged, &aside)?;
+                    rename(&draft, &damaged)?;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        self.incidents.push(Incident::SetAside {
+            file,
+            sound_bytes,
+            why: format!("the record at {sound_bytes} {damage}"),
+        });
         Ok(())
     }
 }
 
-/// Whether there are only zeros between two offsets.
-fn is_blank(path: &Path, from: u64, to: u64) -> Result<bool, ArchiveError> {
-    let mut file = File::open(path).map_err(ArchiveError::io(path))?;
-    file.seek(SeekFrom::Start(from))
-        .map_err(ArchiveError::io(path))?;
-    let bytes = BufReader::new(file.take(to - from)).bytes();
-    for byte in bytes {
-        if byte.map_err(ArchiveError::io(path))? != 0 {
-            return Ok(false);
-        }
+/// A name that nothing has which was set aside before.
+fn free_name(folder: &Path, name: &str) -> (String, PathBuf) {
+    let mut file = format!("{name}{DAMAGED}");
+    let mut number = 1;
+    while folder.join(&file).exists() {
+        number += 1;
+        file = format!("{name}-{number}{DAMAGED}");
     }
-    Ok(true)
+    let path = folder.join(&file);
+    (file, path)
+}
+
+/// Copies a part of a file into another, on the disk.
+fn copy(from: &Path, part: Range<u64>, to: &Path) -> Result<(), ArchiveError> {
+    let copied = File::open(from).and_then(|mut source| {
+        source.seek(SeekFrom::Start(part.start))?;
+        let mut target = File::create(to)?;
+        io::copy(&mut source.take(part.end - part.start), &mut target)?;
+        target.sync_all()
+    });
+    if copied.is_err() {
+        // Half a copy only takes room.
+        let _gone = fs::remove_file(to);
+    }
+    copied.map_err(ArchiveError::io(from))
+}
+
+/// Whether what cannot be read at the end of a file is what a crash leaves there: half a
+/// record, zeros, or one before the other, and no whole record behind it.
+fn is_torn(path: &Path, from: u64, to: u64) -> bool {
+    let is_torn = || -> io::Result<bool> {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::Start(from))?;
+        let mut reader = BufReader::with_capacity(1 << 16, file.take(to - from));
+        let (mut at, mut half) = (0, 0);
+        loop {
+            let mut chunk = Vec::with_capacity(1 << 16);
+            let count = reader.by_ref().take(1 << 16).read_to_end(&mut chunk)?;
+            if let Some(last) = chunk.iter().rposition(|byte| *byte != 0) {
+                half = at + last as u64 + 1;
+            }
+            at += count as u64;
+            if count == 0 {
+                break;
+            }
+        }
+        let mut file = reader.into_inner().into_inner();
+        file.seek(SeekFrom::Start(from))?;
+        let is_half = matches!(
+            read_member(BufReader::new((&file).take(half))),
+            Ok(None) | Err(Damage::CutOff)
+        );
+        let next = next_member(&file, path, from + 1).map_err(io::Error::other)?;
+        Ok(is_half && next.is_none_or(|next| next >= to))
+    };
+    // What cannot be read is damage.
+    is_torn().unwrap_or(false)
+}
+
+/// Whether a complete file is as it should be in a few places: its beginning, its end, and
+/// where the end of its index leads. One that cannot be opened is left to whoever has it.
+fn looks_whole(folder: &Path, name: &str) -> bool {
+    let complete = path(folder, name, COMPLETE);
+    let Ok(file) = File::open(&complete) else {
+        return true;
+    };
+    let member = |at: u64| {
+        let mut reader = BufReader::new(&file);
+        reader.seek(SeekFrom::Start(at)).ok()?;
+        read_member(reader).ok().flatten()
+    };
+    let Some((_, first_bytes)) = member(0) else {
+        return false;
+    };
+    let length = size(folder, name, COMPLETE);
+    let Some(last) = last_of_index(folder, name) else {
+        return length == first_bytes;
+    };
+    let is_last = |(record, bytes): (Record, u64)| {
+        bytes == last.length && record.field("WARC-Target-URI") == Some(&last.url)
+    };
+    if !member(last.offset).is_some_and(is_last) {
+        return false;
+    }
+    // From a record near the end, or from one that is known if the last is longer than that.
+    let near = length.saturating_sub(END_BYTES);
+    let Ok(next) = next_member(&file, &complete, near) else {
+        return false;
+    };
+    let rest = scan(&complete, next.unwrap_or(last.offset), length, name);
+    rest.is_ok_and(|rest| rest.damage.is_none())
+}
+
+/// Of the last lines of a sorted index, the one whose record ends last.
+fn last_of_index(folder: &Path, name: &str) -> Option<Entry> {
+    let mut file = File::open(path(folder, name, INDEX)).ok()?;
+    let from = size(folder, name, INDEX).saturating_sub(END_BYTES);
+    file.seek(SeekFrom::Start(from)).ok()?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    // The first one may be half a line, which is none.
+    let entries = text.lines().filter_map(Entry::parse);
+    entries.max_by_key(|entry| entry.offset.saturating_add(entry.length))
 }
 
 /// The lines of an open index that belong to records before `end`, and where the last

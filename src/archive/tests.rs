@@ -1,6 +1,7 @@
 //! The archive as a whole: written, torn, damaged, limited and read back.
 
 mod beside;
+mod damage;
 mod recovery;
 
 use std::fs;
@@ -85,7 +86,7 @@ fn pages(folder: &Path) -> u64 {
 #[test]
 fn what_was_sent_is_what_is_found() {
     let folder = TempDir::new().unwrap();
-    let (mut writer, incidents) = Writer::open(settings(folder.path()), None).unwrap();
+    let (mut writer, incidents) = Writer::open(settings(folder.path()), None, None).unwrap();
     assert_eq!(incidents, []);
     append(&mut writer, 0..5);
     let reader = Reader::new(folder.path());
@@ -113,7 +114,7 @@ fn what_was_sent_is_what_is_found() {
 #[test]
 fn a_torn_end_is_cut_wherever_it_is_torn() {
     let whole = TempDir::new().unwrap();
-    let (mut writer, _) = Writer::open(settings(whole.path()), None).unwrap();
+    let (mut writer, _) = Writer::open(settings(whole.path()), None, None).unwrap();
     let positions = append(&mut writer, 0..3);
     writer.sync().unwrap();
     let name = &positions[0].file;
@@ -134,7 +135,7 @@ fn a_torn_end_is_cut_wherever_it_is_torn() {
         // file is brought to the disk for each, so the last page has to do.
         if length as u64 >= positions[1].offset || length % 100 == 0 {
             let folder = torn(length, &index[..index.len() * (length % 4) / 3]);
-            let (_, incidents) = Writer::open(settings(folder.path()), None).unwrap();
+            let (_, incidents) = Writer::open(settings(folder.path()), None, None).unwrap();
             let kept = pages(folder.path());
             // A response may be whole where the records that go with it are not.
             assert!((whole_pages(length)..=whole_pages(length) + 1).contains(&kept));
@@ -147,7 +148,7 @@ fn a_torn_end_is_cut_wherever_it_is_torn() {
         // Recorded after the second page.
         let folder = torn(length, &index);
         let (mut writer, incidents) =
-            Writer::open(settings(folder.path()), Some(&positions[1])).unwrap();
+            Writer::open(settings(folder.path()), Some(&positions[1]), None).unwrap();
         let rest = length as u64;
         match rest.cmp(&positions[1].offset) {
             std::cmp::Ordering::Less => {
@@ -181,7 +182,7 @@ fn files_rotate_and_their_indexes_are_sorted() {
     let folder = TempDir::new().unwrap();
     let mut settings = settings(folder.path());
     settings.file_bytes = 4_000;
-    let (mut writer, _) = Writer::open(settings.clone(), None).unwrap();
+    let (mut writer, _) = Writer::open(settings.clone(), None, None).unwrap();
     let last = append(&mut writer, 0..40).pop().unwrap();
     writer.flush_to_os().unwrap();
     let names = recover::names(folder.path(), COMPLETE).unwrap();
@@ -199,7 +200,7 @@ fn files_rotate_and_their_indexes_are_sorted() {
     assert_eq!(pages(folder.path()), 40);
     let used = writer.used_bytes();
     drop(writer);
-    let (writer, incidents) = Writer::open(settings, Some(&last)).unwrap();
+    let (writer, incidents) = Writer::open(settings, Some(&last), None).unwrap();
     assert_eq!(incidents, []);
     assert_eq!(writer.used_bytes(), used);
 }
@@ -210,7 +211,7 @@ fn a_file_is_complete_when_its_index_is_long() {
     let folder = TempDir::new().unwrap();
     let mut settings = settings(folder.path());
     settings.file_bytes = 1 << 30;
-    let (mut writer, _) = Writer::open(settings, None).unwrap();
+    let (mut writer, _) = Writer::open(settings, None, None).unwrap();
     let mut count = 0;
     while recover::names(folder.path(), COMPLETE).unwrap().is_empty() {
         append(&mut writer, count..count + 1_000);
@@ -226,14 +227,14 @@ fn open_files_that_were_never_recorded_go_and_complete_ones_stay() {
     let folder = TempDir::new().unwrap();
     let mut settings = settings(folder.path());
     settings.file_bytes = 4_000;
-    let (mut writer, _) = Writer::open(settings.clone(), None).unwrap();
+    let (mut writer, _) = Writer::open(settings.clone(), None, None).unwrap();
     let positions = append(&mut writer, 0..40);
     writer.flush_to_os().unwrap();
     drop(writer);
     let open = positions[39].file.clone();
     let in_complete = positions.iter().filter(|p| p.file != open).count();
     // Recorded in the first file: all others are later, and all but one complete.
-    let (writer, incidents) = Writer::open(settings, Some(&positions[0])).unwrap();
+    let (writer, incidents) = Writer::open(settings, Some(&positions[0]), None).unwrap();
     let cut = |i: &Incident| matches!(i, Incident::Cut { file, .. } if *file == open);
     assert!(incidents.iter().all(cut) && incidents.len() == 1);
     assert_eq!(writer.position(), None);
@@ -249,33 +250,33 @@ fn nobody_touches_the_files_of_another_state() {
         owner: owner.to_owned(),
         ..settings(folder.path())
     };
-    let (mut first, _) = Writer::open(owned("crawl-1"), None).unwrap();
+    let (mut first, _) = Writer::open(owned("crawl-1"), None, None).unwrap();
     let recorded = append(&mut first, 0..3).remove(1);
     first.flush_to_os().unwrap();
     drop(first);
     // The first was killed; its file is completed, and the second is killed too.
-    let (mut second, incidents) = Writer::open(owned("crawl-2"), None).unwrap();
+    let (mut second, incidents) = Writer::open(owned("crawl-2"), None, None).unwrap();
     assert_eq!(incidents, []);
     let recorded_by_second = append(&mut second, 3..5).pop().unwrap();
     second.complete().unwrap();
     append(&mut second, 5..7);
     second.flush_to_os().unwrap();
     drop(second);
-    let (mut first, incidents) = Writer::open(owned("crawl-1"), Some(&recorded)).unwrap();
+    let (mut first, incidents) = Writer::open(owned("crawl-1"), Some(&recorded), None).unwrap();
     assert_eq!(incidents, []);
     assert_eq!(pages(folder.path()), 7);
     let last = append(&mut first, 7..8).remove(0);
     assert!(last.file > recorded_by_second.file && last.file.ends_with("-crawl-1"));
     first.flush_to_os().unwrap();
     drop(first);
-    Writer::open(owned("crawl-2"), Some(&recorded_by_second)).unwrap();
+    Writer::open(owned("crawl-2"), Some(&recorded_by_second), None).unwrap();
     assert_eq!(pages(folder.path()), 8);
 }
 
 #[test]
 fn a_revisit_leads_to_its_original() {
     let folder = TempDir::new().unwrap();
-    let (mut writer, _) = Writer::open(settings(folder.path()), None).unwrap();
+    let (mut writer, _) = Writer::open(settings(folder.path()), None, None).unwrap();
     append(&mut writer, 0..2);
     let original = Original {
         url: url(1),
@@ -337,7 +338,7 @@ fn a_revisit_leads_to_its_original() {
 #[test]
 fn damage_is_named_and_the_rest_is_still_checked() {
     let folder = TempDir::new().unwrap();
-    let (mut writer, _) = Writer::open(settings(folder.path()), None).unwrap();
+    let (mut writer, _) = Writer::open(settings(folder.path()), None, None).unwrap();
     let positions = append(&mut writer, 0..4);
     writer.complete().unwrap();
     let file = path(folder.path(), &positions[0].file, COMPLETE);
@@ -392,7 +393,7 @@ fn the_disk_limit_is_kept_by_stopping_or_by_removing_the_oldest() {
             limit_bytes: 30_000,
             when_full,
         };
-        let (mut writer, _) = Writer::open(settings, None).unwrap();
+        let (mut writer, _) = Writer::open(settings, None, None).unwrap();
         let mut stopped = None;
         for number in 0..60 {
             let result = writer.append(&exchange(number, &answer(number), None), NOW_MS);
@@ -418,14 +419,15 @@ fn the_disk_limit_is_kept_by_stopping_or_by_removing_the_oldest() {
 #[test]
 fn a_lost_index_is_made_again() {
     let folder = TempDir::new().unwrap();
-    let (mut writer, _) = Writer::open(settings(folder.path()), None).unwrap();
+    let (mut writer, _) = Writer::open(settings(folder.path()), None, None).unwrap();
     let name = append(&mut writer, 0..5)[0].file.clone();
     writer.complete().unwrap();
     let index = path(folder.path(), &name, INDEX);
     let before = fs::read(&index).unwrap();
     fs::remove_file(&index).unwrap();
-    let (_, incidents) = Writer::open(settings(folder.path()), None).unwrap();
-    assert_eq!(incidents, [Incident::Indexed { file: name }]);
+    let (_, incidents) = Writer::open(settings(folder.path()), None, None).unwrap();
+    let why = "it had none".to_owned();
+    assert_eq!(incidents, [Incident::Indexed { file: name, why }]);
     assert_eq!(fs::read(&index).unwrap(), before);
     assert_eq!(pages(folder.path()), 5);
 }
@@ -440,7 +442,7 @@ fn what_was_set_aside_is_named_and_counts() {
         limit_bytes: 5_100,
         when_full: WhenFull::RemoveOldest,
     };
-    let (mut writer, _) = Writer::open(settings, None).unwrap();
+    let (mut writer, _) = Writer::open(settings, None, None).unwrap();
     assert_eq!(writer.used_bytes(), 5_000);
     let refused = writer.append(&exchange(1, &answer(1), None), NOW_MS);
     assert!(matches!(refused, Err(ArchiveError::LimitReached { .. })));
@@ -460,7 +462,7 @@ fn a_limit_below_the_size_of_a_file_is_kept_too() {
     };
     assert!(settings.file_bytes > 30_000);
     settings.limit = limit(30_000);
-    let (mut writer, _) = Writer::open(settings, None).unwrap();
+    let (mut writer, _) = Writer::open(settings, None, None).unwrap();
     append(&mut writer, 0..60);
     assert!(writer.used_bytes() <= 31_000);
     // Raised and lowered again while a file is open that is larger than the new limit.
@@ -481,7 +483,7 @@ fn room_is_made_by_dropping_the_oldest_and_by_giving_files_away() {
     let folder = TempDir::new().unwrap();
     let mut settings = settings(folder.path());
     settings.file_bytes = 4_000;
-    let (mut writer, _) = Writer::open(settings.clone(), None).unwrap();
+    let (mut writer, _) = Writer::open(settings.clone(), None, None).unwrap();
     assert_eq!(writer.drop_oldest().unwrap(), 0, "there is none");
     append(&mut writer, 0..30);
     let used = writer.used_bytes();
@@ -500,7 +502,7 @@ fn room_is_made_by_dropping_the_oldest_and_by_giving_files_away() {
     append(&mut writer, 31..32);
     // What was given away and never taken counts again.
     writer.complete().unwrap();
-    let (again, _) = Writer::open(settings, None).unwrap();
+    let (again, _) = Writer::open(settings, None, None).unwrap();
     assert!(again.used_bytes() > used - freed - 5_000);
     let full = ArchiveError::LimitReached {
         used_bytes: 9_999_999_999,
@@ -516,7 +518,7 @@ fn what_was_given_away_and_stayed_counts_again() {
     let folder = TempDir::new().unwrap();
     let mut settings = settings(folder.path());
     settings.file_bytes = 4_000;
-    let (mut writer, _) = Writer::open(settings, None).unwrap();
+    let (mut writer, _) = Writer::open(settings, None, None).unwrap();
     append(&mut writer, 0..30);
     let names = writer.give_away().unwrap();
     assert!(names.len() > 1, "{names:?}");
@@ -663,7 +665,7 @@ proptest! {
         reader.verify().unwrap();
         reader.list(|_| {}).unwrap();
         let _ = reader.get(&url(1)).map(|found| found.is_some());
-        let (mut writer, _) = Writer::open(settings(folder.path()), None).unwrap();
+        let (mut writer, _) = Writer::open(settings(folder.path()), None, None).unwrap();
         writer.append(&exchange(2, &answer(2), None), NOW_MS).unwrap();
         writer.complete().unwrap();
         prop_assert!(reader.get(&url(2)).unwrap().is_some());

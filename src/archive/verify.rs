@@ -165,7 +165,11 @@ fn without_key(line: &str) -> Option<&str> {
 
 /// Where the next member with a WARC record begins, at `from` or later. The file may have
 /// another name by now, so it is not opened again.
-fn next_member(mut file: &File, path: &Path, from: u64) -> Result<Option<u64>, ArchiveError> {
+pub(super) fn next_member(
+    mut file: &File,
+    path: &Path,
+    from: u64,
+) -> Result<Option<u64>, ArchiveError> {
     const WINDOW: usize = 1 << 16;
     let mut start = from;
     loop {

@@ -149,12 +149,15 @@ impl Writer {
     /// had to be put right. What lies behind `recorded` in an open file of this owner was
     /// never reported as stored and is cut off. In any other file, and with nothing
     /// recorded (a new state beside an older archive), every whole record is kept.
+    /// `synced` is how much of the archive the disk is known to have, if that is known: what
+    /// cannot be read behind it was lost in a power cut, and what cannot before is damage.
     pub fn open(
         settings: Settings,
         recorded: Option<&Position>,
+        synced: Option<&Position>,
     ) -> Result<(Self, Vec<Incident>), ArchiveError> {
         fs::create_dir_all(&settings.folder).map_err(ArchiveError::io(&settings.folder))?;
-        let recovered = recover(&settings.folder, &settings.owner, recorded)?;
+        let recovered = recover(&settings.folder, &settings.owner, recorded, synced)?;
         let writer = Self {
             settings,
             builder: RecordBuilder::new(),
@@ -243,7 +246,7 @@ impl Writer {
             offset: current.records.synced,
         };
         // As after a crash.
-        let (again, incidents) = Self::open(self.settings.clone(), Some(&synced))?;
+        let (again, incidents) = Self::open(self.settings.clone(), Some(&synced), Some(&synced))?;
         *self = again;
         self.complete()?;
         Ok(incidents)
@@ -442,7 +445,7 @@ pub(super) fn remove(path: &Path) -> Result<(), ArchiveError> {
 
 /// Makes names last through a power cut. Windows keeps them by itself and cannot open a
 /// folder as a file.
-fn sync_folder(folder: &Path) -> Result<(), ArchiveError> {
+pub(super) fn sync_folder(folder: &Path) -> Result<(), ArchiveError> {
     if cfg!(unix) {
         let synced = File::open(folder).and_then(|folder| folder.sync_all());
         synced.map_err(ArchiveError::io(folder))?;

@@ -13,7 +13,7 @@
 //! A site is put away only once the disk has all of its queue and of what it has seen.
 //!
 //! What a URL or a site takes is an estimate, and the allocator adds its own. So the
-//! process is looked at as well: while it takes more than the budget, less is shared out.
+//! process is looked at as well: while it takes more than 15/16 of the budget, less is shared out.
 
 use std::cmp::Reverse;
 use std::ops::Range;

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::resume::Left;
 use super::settling::{Recent, Unsettled, settle};
 use super::{CrawlRecord, KeptLedger, Ledger, Letter, Pending};
-use crate::archive::{self, ArchiveError, DiskLimit, Prepared, Writer};
+use crate::archive::{self, ArchiveError, DiskLimit, Position, Prepared, Writer};
 use crate::clock::{Clock, Millis};
 use crate::counters::Counters;
 use crate::crawl_jobs::CrawlJobs;
@@ -100,13 +100,14 @@ fn open_parts(
 ) -> Result<(Store, Option<Writer>, Left), KeepError> {
     let (mut store, set_aside) = Store::open(folder, name)?;
     notices.extend(set_aside.map(|set_aside| set_aside.to_string()));
-    let position = match store.archive_position() {
-        Ok(position) => position,
+    let places = |store: &Store| Ok((store.archive_position()?, store.archive_synced()?));
+    let (position, synced) = match places(&store) {
+        Ok(places) => places,
         Err(why @ StoreError::Damaged(..)) => {
             let set_aside;
             (store, set_aside) = store.set_aside(&why)?;
             notices.push(set_aside.to_string());
-            None
+            (None, None)
         }
         Err(error) => return Err(error.into()),
     };
@@ -114,7 +115,7 @@ fn open_parts(
     let position = position.filter(|_| store.lost() == 0);
     let mut writer = None;
     if let Some(settings) = archive {
-        let (opened, incidents) = Writer::open(settings, position.as_ref())?;
+        let (opened, incidents) = Writer::open(settings, position.as_ref(), synced.as_ref())?;
         notices.extend(incidents.iter().map(ToString::to_string));
         writer = Some(opened);
     }
@@ -156,6 +157,8 @@ pub struct Hands {
     writer: Option<Writer>,
     records: Receiver<(Prepared, Room)>,
     unsettled: Unsettled,
+    /// Where the archive ended with the last batch, until the store knows that the disk has it.
+    unsynced_place: Option<Position>,
     /// Why the archive could not be brought to the disk. The system may have dropped what it
     /// could not write, and of pages that are not done yet nobody knows which those are: so
     /// nothing is written after that, and the next start goes on from what is there.
@@ -195,6 +198,7 @@ impl Ledger {
             writer: kept.writer,
             records,
             unsettled: Unsettled::default(),
+            unsynced_place: None,
             unsynced: None,
             letters: Vec::new(),
         };
@@ -259,10 +263,14 @@ impl Hands {
     /// The archive first: then what is done may leave its queue for good.
     fn sync(&mut self) -> Result<(), KeepError> {
         self.sync_archive()?;
-        let settled = self.unsettled.settled();
+        let mut settled = self.unsettled.settled();
+        if let Some(place) = &self.unsynced_place {
+            settled.archive_synced(place);
+        }
         if !settled.is_empty() {
             self.store.commit(&settled)?;
             self.unsettled.clear();
+            self.unsynced_place = None;
         }
         Ok(self.store.sync()?)
     }
@@ -393,13 +401,15 @@ impl Keeper {
             self.set_written(noted);
             return true;
         }
+        let position = self.hands.writer.as_ref().and_then(Writer::position);
         if let Some(writer) = &self.hands.writer {
-            let position = writer.position();
             if let Some(position) = &position {
                 batch.archive_position(position);
             }
             if !recent.is_empty() {
-                self.hands.unsettled.note(recent, position, &mut batch);
+                self.hands
+                    .unsettled
+                    .note(recent, position.clone(), &mut batch);
             }
             if let Some(kept) = &self.ledger.kept {
                 kept.note_archive(writer);
@@ -413,6 +423,7 @@ impl Keeper {
         let is_written = self.until_it_works(|keeper| keeper.hands.store.commit(&batch));
         if is_written {
             self.set_written(noted);
+            self.hands.unsynced_place = position.or(self.hands.unsynced_place.take());
         }
         self.hands.letters.extend(letters);
         is_written

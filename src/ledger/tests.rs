@@ -85,7 +85,7 @@ fn pages_that_did_not_reach_the_disk_are_fetched_again() {
         },
     );
     let store = open(&data);
-    let (mut writer, _) = Writer::open(archive_settings(folder.path()), None).unwrap();
+    let (mut writer, _) = Writer::open(archive_settings(folder.path()), None, None).unwrap();
     let (mut unsettled, mut totals) = (Unsettled::default(), PageTotals::default());
     let mut places: Vec<Position> = Vec::new();
     for number in 0..6 {
@@ -258,7 +258,7 @@ fn a_damaged_journal_costs_the_archive_nothing() {
         let folder = TempDir::new().unwrap();
         let data = DataFolder::open(folder.path()).unwrap();
         let store = open(&data);
-        let (mut writer, _) = Writer::open(archive_settings(folder.path()), None).unwrap();
+        let (mut writer, _) = Writer::open(archive_settings(folder.path()), None, None).unwrap();
         let mut batch = Batch::new();
         batch.archive_position(&writer.append(&records(0), 0).unwrap());
         store.commit(&batch).unwrap();
@@ -297,6 +297,53 @@ fn nobody_is_told_before_the_disk_has_it() {
     assert_eq!(told.len(), 1);
     assert!(keeper.sync());
     assert_eq!(told.len(), 1, "once is enough");
+}
+
+/// What is behind it may have been lost in a power cut, and what is before it may not.
+#[test]
+fn the_store_knows_how_much_of_the_archive_the_disk_has() {
+    let folder = TempDir::new().unwrap();
+    let data = Arc::new(DataFolder::open(folder.path()).unwrap());
+    let settings = archive_settings(folder.path());
+    let kept = Kept::open(data.clone(), "state", Some(settings.clone())).unwrap();
+    let (ledger, hands) = Ledger::keeping(kept);
+    let (_running, stop) = bounded(0);
+    let mut keeper = keeper(&ledger, hands, stop);
+    let write = |keeper: &mut Keeper, number| {
+        ledger.archive(records(number));
+        ledger.done(Done { site: SITE, number }, None);
+        assert!(keeper.write());
+        let store = ledger.store().unwrap();
+        let places = (store.archive_position(), store.archive_synced());
+        (places.0.unwrap().unwrap(), places.1.unwrap())
+    };
+    let (first, synced) = write(&mut keeper, 0);
+    assert_eq!(synced, None);
+    assert!(keeper.sync());
+    let (second, synced) = write(&mut keeper, 1);
+    assert_eq!(synced.as_ref(), Some(&first));
+    let (third, synced) = write(&mut keeper, 2);
+    assert_eq!(synced.as_ref(), Some(&first));
+    let queue = |number| {
+        let mut batch = Batch::new();
+        batch.queue_push(SITE, number, b"a job");
+        ledger.store().unwrap().commit(&batch).unwrap();
+    };
+    (1..3).for_each(queue);
+    drop((keeper, ledger));
+    // The disk has the third page, and not the second.
+    let file = format!("{}.warc.gz.open", first.file);
+    let file = folder.path().join("archive").join(file);
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[first.offset as usize..second.offset as usize].fill(0);
+    fs::write(&file, bytes).unwrap();
+    assert!(third.offset > second.offset);
+    let kept = Kept::open(data.clone(), "state", Some(settings)).unwrap();
+    assert!(kept.notices.join("\n").contains("2 URLs are fetched again"));
+    drop(kept);
+    assert_eq!(queued(&open(&data)), [1, 2]);
+    let verified = Reader::new(folder.path().join("archive")).verify().unwrap();
+    assert_eq!((verified.pages, verified.problems), (1, Vec::new()));
 }
 
 /// The last pages were thrown away without a word, and the state after them.
@@ -392,7 +439,16 @@ fn whoever_can_waits_while_much_is_to_be_written() {
     assert!(ledger.is_stalled());
     let noted = ledger.noted();
     assert!(!ledger.has_written(noted));
+    let (tell, told) = bounded(1);
+    let waiting = ledger.clone();
+    let waits = std::thread::spawn(move || {
+        waiting.wait_for_writer();
+        tell.send(()).unwrap();
+    });
+    // It would be there by now, had it not waited: what it waits for is not done.
+    assert!(told.recv_timeout(5 * LOOK).is_err(), "nobody waited");
     assert!(keeper.write());
     assert!(ledger.has_written(noted) && !ledger.is_stalled());
-    ledger.wait_for_writer();
+    told.recv().unwrap();
+    waits.join().unwrap();
 }

@@ -2,7 +2,7 @@
 
 use fjall::{Keyspace, OwnedWriteBatch};
 
-use super::tables::{ARCHIVE, COUNTERS, OVER, SUCCESSIONS, Tables, pair};
+use super::tables::{ARCHIVE, ARCHIVE_SYNCED, COUNTERS, OVER, SUCCESSIONS, Tables, pair};
 use crate::archive::Position;
 use crate::crawl::CrawlId;
 use crate::distribution::Key;
@@ -154,9 +154,18 @@ impl Batch {
 
     /// The archive holds all that this batch speaks of, and ends here.
     pub fn archive_position(&mut self, position: &Position) {
+        self.place(ARCHIVE, position);
+    }
+
+    /// The disk has the archive up to here.
+    pub fn archive_synced(&mut self, position: &Position) {
+        self.place(ARCHIVE_SYNCED, position);
+    }
+
+    fn place(&mut self, key: &[u8], position: &Position) {
         let mut value = position.offset.to_be_bytes().to_vec();
         value.extend(position.file.as_bytes());
-        self.put(Table::Totals, ARCHIVE, &value);
+        self.put(Table::Totals, key, &value);
     }
 
     fn put(&mut self, table: Table, key: &[u8], value: &[u8]) {

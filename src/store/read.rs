@@ -3,7 +3,9 @@
 use fjall::{Guard, Keyspace};
 
 use super::error::guarded;
-use super::tables::{ARCHIVE, COUNT, COUNTERS, OVER, SUCCESSIONS, Tables, pair, parts};
+use super::tables::{
+    ARCHIVE, ARCHIVE_SYNCED, COUNT, COUNTERS, OVER, SUCCESSIONS, Tables, pair, parts,
+};
 use super::{Store, StoreError};
 use crate::archive::Position;
 use crate::distribution::Key;
@@ -166,7 +168,17 @@ impl Store {
 
     /// Where the archive ended with the last batch.
     pub fn archive_position(&self) -> Result<Option<Position>, StoreError> {
-        let Some(value) = self.get(|tables| &tables.totals, ARCHIVE)? else {
+        self.place(ARCHIVE)
+    }
+
+    /// How much of the archive the disk had when it was last brought there, and never more
+    /// than the last batch knows; `None` in a store of an older version.
+    pub fn archive_synced(&self) -> Result<Option<Position>, StoreError> {
+        self.place(ARCHIVE_SYNCED)
+    }
+
+    fn place(&self, key: &[u8]) -> Result<Option<Position>, StoreError> {
+        let Some(value) = self.get(|tables| &tables.totals, key)? else {
             return Ok(None);
         };
         let position = value.split_first_chunk().and_then(|(offset, file)| {

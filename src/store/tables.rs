@@ -44,6 +44,7 @@ pub(super) struct Tables {
 /// Keys of `totals`.
 pub(super) const COUNTERS: &[u8] = b"counters";
 pub(super) const ARCHIVE: &[u8] = b"archive";
+pub(super) const ARCHIVE_SYNCED: &[u8] = b"archive-synced";
 pub(super) const OVER: &[u8] = b"over";
 pub(super) const SUCCESSIONS: &[u8] = b"successions";
 pub(super) const BATCH: &[u8] = b"batch";

@@ -37,6 +37,10 @@ fn filled() -> Batch {
         file: "peercrawl-000001-x".into(),
         offset: 1 << 40,
     });
+    batch.archive_synced(&Position {
+        file: "peercrawl-000001-x".into(),
+        offset: 5,
+    });
     batch
 }
 
@@ -90,6 +94,7 @@ fn everything_is_read_back_in_order() {
         assert_eq!(outbox, [2, 300]);
         assert_eq!(store.counters().unwrap().unwrap(), b"42");
         assert_eq!(store.archive_position().unwrap().unwrap().offset, 1 << 40);
+        assert_eq!(store.archive_synced().unwrap().unwrap().offset, 5);
         assert!(store.used_bytes() > 0);
     }
 }

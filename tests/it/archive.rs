@@ -95,7 +95,7 @@ fn an_archive_gives_back_what_servers_sent() {
         ],
         limit: DiskLimit::NONE,
     };
-    let (mut writer, incidents) = Writer::open(settings, None).unwrap();
+    let (mut writer, incidents) = Writer::open(settings, None, None).unwrap();
     assert_eq!(incidents, []);
     let mut builder = RecordBuilder::new();
     let answers = answers();

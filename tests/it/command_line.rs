@@ -22,13 +22,14 @@ use crate::hostile::{HostileWeb, Site, page};
 /// A program that has not ended by then hangs.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The object that `--json` prints, as the design gives it.
+/// The object that `--json` prints, as the design gives it, and what has been added.
 const REPORT: &str = r#"{"pages":0,"resumed_pages":0,"bytes":0,"elapsed_secs":0.0,
     "pages_per_sec":0.0,"urls":{"discovered":0,"duplicate":0,"out_of_scope":0,"out_of_range":0,
     "refused_overflow":0,"blocked_robots":0,"blocked_address":0,"blocked_port":0,
     "blocked_list":0,"given_up":0,"trap":{}},"content":{"new":0,"duplicate":0,"unknown":0},
     "redirects":0,"retries":0,"errors":{"dns":0,"connect":0,"timeout":0,"tls":0,"http_4xx":0,
-    "http_5xx":0,"too_large":0,"other":0},"memory":{"used_bytes":0,"limit_bytes":0}}"#;
+    "http_5xx":0,"too_large":0,"other":0},"memory":{"used_bytes":0,"limit_bytes":0},
+    "overflow":{"entered":0,"left":0}}"#;
 
 /// A home folder of its own, so that the user's own settings play no part.
 struct Home(PathBuf);

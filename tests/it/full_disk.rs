@@ -208,7 +208,7 @@ fn the_archive_goes_on_when_there_is_room_again() {
         info: Vec::new(),
         limit: DiskLimit::NONE,
     };
-    let (mut writer, _) = Writer::open(settings, None).unwrap();
+    let (mut writer, _) = Writer::open(settings, None, None).unwrap();
     let mut builder = RecordBuilder::new();
     let mut prepared = |number: u64| {
         let words = (0..5_000).map(|n| (number * 5_000 + n).wrapping_mul(0x9e37_79b9_7f4a_7c15));

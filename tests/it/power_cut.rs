@@ -87,7 +87,7 @@ fn tables(data: &Path) -> BTreeSet<PathBuf> {
 
 /// When the power is cut.
 enum Cut {
-    /// So long after the first request.
+    /// So long after the first page.
     After(Duration),
     /// When the database has just written a table, and brought its journal to the disk
     /// for that: then the state is ahead of the archive.
@@ -98,13 +98,13 @@ enum Cut {
 fn cut(when: &Cut, web: &Web, disk: &Disk, copy: PathBuf) -> (Disk, u64) {
     let data = disk.root.join("data");
     let mut child = Crawler { web, data: &data }.start();
-    let mut asked = VecDeque::new();
-    let before = web.log().requests;
+    let mut fetched = VecDeque::new();
+    let before = web.log().completed();
     let begun = Instant::now();
     let mut known = None;
     loop {
-        // As long as nothing is asked for, the crawl has not begun.
-        if let Some(&(first, _)) = asked.front() {
+        // As long as there is no page, the crawl has not begun.
+        if let Some(&(first, _)) = fetched.front() {
             let is_time = match when {
                 Cut::After(time) => begun.elapsed() - first >= *time,
                 Cut::WithTable => {
@@ -119,16 +119,16 @@ fn cut(when: &Cut, web: &Web, disk: &Disk, copy: PathBuf) -> (Disk, u64) {
         }
         assert_eq!(child.try_wait().unwrap(), None, "the web is too small");
         assert!(begun.elapsed() < DEADLINE, "nothing is fetched");
-        let requests = web.log().requests;
-        if requests > before {
-            asked.push_back((begun.elapsed(), requests));
+        let pages = web.log().completed();
+        if pages > before {
+            fetched.push_back((begun.elapsed(), pages));
         }
         std::thread::sleep(Duration::from_millis(5));
     }
     run("kill", &["-STOP", &child.id().to_string()]);
-    let (stopped, now) = (begun.elapsed(), web.log().requests);
-    let lost_from = asked.iter().rfind(|&&(at, _)| at + LOST < stopped);
-    let lost = now - lost_from.map_or(before, |&(_, requests)| requests);
+    let (stopped, now) = (begun.elapsed(), web.log().completed());
+    let lost_from = fetched.iter().rfind(|&&(at, _)| at + LOST < stopped);
+    let lost = now - lost_from.map_or(before, |&(_, pages)| pages);
     let after = disk.after_cut(copy);
     let open_bytes = |disk: &Disk| -> u64 {
         let files = std::fs::read_dir(disk.root.join("data/archive")).unwrap();
@@ -170,13 +170,13 @@ fn power_cuts_cost_two_seconds_at_most() {
     }
     .finish();
     let (truth, log) = (web.truth(), web.log());
-    println!("{} pages again, at most {costs:?}", log.fetched_twice);
+    println!("{} pages again, at most {costs:?}", log.fetched_again);
     assert_eq!(web.unserved(&truth), [""; 0], "missed: {report}");
     assert_eq!(report["pages"], truth.reachable, "{report}");
     assert!(
-        log.fetched_twice <= bound,
+        log.fetched_again <= bound,
         "{} > {bound}",
-        log.fetched_twice
+        log.fetched_again
     );
     assert_archived(&data, &web);
 }

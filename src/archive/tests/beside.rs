@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn a_file_that_is_completed_after_it_was_listed_is_read_all_the_same() {
     let folder = TempDir::new().unwrap();
-    let (mut writer, _) = Writer::open(settings(folder.path()), None).unwrap();
+    let (mut writer, _) = Writer::open(settings(folder.path()), None, None).unwrap();
     append(&mut writer, 0..3);
     writer.flush_to_os().unwrap();
     let reader = Reader::new(folder.path());
@@ -33,7 +33,7 @@ fn a_file_that_is_completed_after_it_was_listed_is_read_all_the_same() {
 #[test]
 fn a_file_that_is_completed_while_it_is_listed_is_listed_once() {
     let folder = TempDir::new().unwrap();
-    let (mut writer, _) = Writer::open(settings(folder.path()), None).unwrap();
+    let (mut writer, _) = Writer::open(settings(folder.path()), None, None).unwrap();
     let name = append(&mut writer, 0..3)[0].file.clone();
     writer.complete().unwrap();
     fs::write(path(folder.path(), &name, OPEN), b"").unwrap();
@@ -49,7 +49,7 @@ fn a_file_that_is_completed_while_it_is_listed_is_listed_once() {
 #[test]
 fn a_file_that_was_removed_after_it_was_listed_is_left_out() {
     let folder = TempDir::new().unwrap();
-    let (mut writer, _) = Writer::open(settings(folder.path()), None).unwrap();
+    let (mut writer, _) = Writer::open(settings(folder.path()), None, None).unwrap();
     append(&mut writer, 0..3);
     writer.complete().unwrap();
     for ending in [COMPLETE, OPEN] {

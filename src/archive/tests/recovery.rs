@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn zeros_at_the_end_are_what_a_power_cut_leaves() {
     let folder = TempDir::new().unwrap();
-    let (mut writer, _) = Writer::open(settings(folder.path()), None).unwrap();
+    let (mut writer, _) = Writer::open(settings(folder.path()), None, None).unwrap();
     let positions = append(&mut writer, 0..4);
     writer.sync().unwrap();
     drop(writer);
@@ -14,7 +14,8 @@ fn zeros_at_the_end_are_what_a_power_cut_leaves() {
     let mut records = fs::read(&open).unwrap();
     records[positions[1].offset as usize..].fill(0);
     fs::write(&open, &records).unwrap();
-    let (writer, incidents) = Writer::open(settings(folder.path()), Some(&positions[2])).unwrap();
+    let (writer, incidents) =
+        Writer::open(settings(folder.path()), Some(&positions[2]), None).unwrap();
     assert!(
         matches!(&incidents[..], [Incident::Short { .. }]),
         "{incidents:?}"
@@ -23,24 +24,27 @@ fn zeros_at_the_end_are_what_a_power_cut_leaves() {
     assert_eq!(pages(folder.path()), 2);
     drop(writer);
     // Anything else in the middle is damage, and is kept for whoever can save it.
+    let start = positions[0].offset as usize;
     records[positions[0].offset as usize + 100] ^= 0x55;
     records.truncate(positions[1].offset as usize);
     fs::write(&open, &records).unwrap();
     fs::remove_file(path(folder.path(), &positions[0].file, INDEX_OPEN)).unwrap();
-    let (_, incidents) = Writer::open(settings(folder.path()), Some(&positions[1])).unwrap();
+    let (_, incidents) = Writer::open(settings(folder.path()), Some(&positions[1]), None).unwrap();
     assert!(
         matches!(&incidents[..], [Incident::SetAside { .. }]),
         "{incidents:?}"
     );
-    let aside = fs::read(path(folder.path(), &positions[0].file, DAMAGED)).unwrap();
-    assert_eq!(aside, records);
+    let aside = path(folder.path(), &positions[0].file, DAMAGED);
+    assert_eq!(fs::read(&aside).unwrap(), records[start..]);
+    fs::remove_file(aside).unwrap();
+    assert_eq!(pages(folder.path()), 1, "what lies before it");
 }
 
 /// Keys were made in another way once: what they lead to is as good as ever.
 #[test]
 fn an_index_with_other_keys_is_read_and_not_called_damaged() {
     let folder = TempDir::new().unwrap();
-    let (mut writer, _) = Writer::open(settings(folder.path()), None).unwrap();
+    let (mut writer, _) = Writer::open(settings(folder.path()), None, None).unwrap();
     let name = append(&mut writer, 0..5)[0].file.clone();
     writer.complete().unwrap();
     let index = path(folder.path(), &name, INDEX);
@@ -56,7 +60,7 @@ fn an_index_with_other_keys_is_read_and_not_called_damaged() {
 #[test]
 fn a_url_is_found_exactly() {
     let folder = TempDir::new().unwrap();
-    let (mut writer, _) = Writer::open(settings(folder.path()), None).unwrap();
+    let (mut writer, _) = Writer::open(settings(folder.path()), None, None).unwrap();
     let urls = [
         "http://a.example/x",
         "http://a.example/x/",
@@ -92,7 +96,7 @@ fn what_was_removed_is_known_by_its_date() {
     let folder = TempDir::new().unwrap();
     let mut settings = settings(folder.path());
     settings.file_bytes = 4_000;
-    let (mut writer, _) = Writer::open(settings.clone(), None).unwrap();
+    let (mut writer, _) = Writer::open(settings.clone(), None, None).unwrap();
     assert_eq!(writer.since_ms(), 0);
     for number in 0..40 {
         let at_ms = NOW_MS + number as u64 * 1_000;
@@ -112,7 +116,7 @@ fn what_was_removed_is_known_by_its_date() {
     // What was stored in the second in which the oldest file was begun may be gone.
     assert_eq!(oldest, Some(date::timestamp(since_ms - 1_000)));
     drop(writer);
-    let (mut writer, _) = Writer::open(settings, None).unwrap();
+    let (mut writer, _) = Writer::open(settings, None, None).unwrap();
     assert_eq!(writer.since_ms(), since_ms);
     while writer.drop_oldest().unwrap() > 0 {}
     assert_eq!(writer.since_ms(), u64::MAX, "all of it");
@@ -122,7 +126,7 @@ fn what_was_removed_is_known_by_its_date() {
 #[test]
 fn what_was_never_synced_is_given_up_and_another_file_begun() {
     let folder = TempDir::new().unwrap();
-    let (mut writer, _) = Writer::open(settings(folder.path()), None).unwrap();
+    let (mut writer, _) = Writer::open(settings(folder.path()), None, None).unwrap();
     assert_eq!(writer.give_up_unsynced().unwrap(), [], "there is no file");
     let synced = append(&mut writer, 0..2).pop().unwrap();
     writer.sync().unwrap();
@@ -157,7 +161,8 @@ fn a_file_that_cannot_be_read_is_set_aside() {
         file: name.to_owned(),
         offset: 100,
     };
-    let (mut writer, incidents) = Writer::open(settings(folder.path()), Some(&recorded)).unwrap();
+    let (mut writer, incidents) =
+        Writer::open(settings(folder.path()), Some(&recorded), None).unwrap();
     assert!(
         matches!(&incidents[..], [Incident::SetAside { .. }]),
         "{incidents:?}"

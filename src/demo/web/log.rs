@@ -41,6 +41,8 @@ pub struct WebLog {
     pub served: u64,
     /// Pages that were answered completely, with 2xx, more than once.
     pub fetched_twice: u64,
+    /// How often a page was answered completely that had been before.
+    pub fetched_again: u64,
     /// Requests for what robots.txt forbids.
     pub robots_violations: u64,
     /// Requests for what only looks like a link or is not to be followed.
@@ -100,6 +102,13 @@ struct HostCounters {
     met: AtomicU8,
     /// Who has been there, by the hash of what they call themselves, the latest last.
     visitors: Mutex<Vec<u64>>,
+}
+
+impl WebLog {
+    /// Pages that were answered completely, each time.
+    pub fn completed(&self) -> u64 {
+        self.served + self.fetched_again
+    }
 }
 
 impl Counters {
@@ -173,7 +182,7 @@ impl Counters {
     pub(super) fn finish(&self, host: u32, page: Option<u32>, bytes: usize) {
         self.bytes.fetch_add(bytes as u64, Relaxed);
         if let Some(page) = page.and_then(|page| self.pages.get(page as usize)) {
-            // At 255 it stays: more than once is all that anybody wants to know.
+            // At 255 it stays: nobody fetches a page so often.
             let _ = page.fetch_update(Relaxed, Relaxed, |served| served.checked_add(1));
         }
         self.hosts[host as usize].in_flight.fetch_sub(1, Relaxed);
@@ -232,17 +241,19 @@ impl Counters {
 
     pub(super) fn snapshot(&self) -> WebLog {
         let fault = |fault: Fault| self.faults[fault as usize].load(Relaxed);
-        let pages_served = |times: u8| {
-            self.pages
-                .iter()
-                .filter(|page| page.load(Relaxed) >= times)
-                .count() as u64
-        };
+        let (mut served, mut fetched_twice, mut fetched_again) = (0, 0, 0);
+        for page in &self.pages {
+            let times = page.load(Relaxed);
+            served += u64::from(times >= 1);
+            fetched_twice += u64::from(times >= 2);
+            fetched_again += u64::from(times.saturating_sub(1));
+        }
         WebLog {
             requests: self.requests.load(Relaxed),
             bytes: self.bytes.load(Relaxed),
-            served: pages_served(1),
-            fetched_twice: pages_served(2),
+            served,
+            fetched_twice,
+            fetched_again,
             robots_violations: fault(Fault::Forbidden),
             phantom_hits: fault(Fault::Phantom),
             trap_hits: fault(Fault::Trap),
