@@ -6,6 +6,7 @@
 //!
 //! - `wiring`: how the blocks are connected
 //! - `intake`: the threads that take in what other peers send
+//! - `seeding`: the thread that routes the seeds of crawls
 //! - `capacity`: how large a part this peer offers to take
 //! - `housekeeping`: snapshots, idle connections, overflow
 //! - `memory`: what goes to disk when there is too much of it
@@ -20,6 +21,7 @@ mod intake;
 mod members;
 mod memory;
 pub mod pausing;
+mod seeding;
 pub mod snapshot;
 pub mod tables;
 mod wiring;
@@ -44,7 +46,7 @@ use crate::canonical::{CanonicalForm, Refusal};
 use crate::clock::Clock;
 use crate::config::Settings;
 use crate::counters::Counters;
-use crate::crawl::{CrawlDefinition, CrawlId, Crawls};
+use crate::crawl::{Crawl, CrawlDefinition, CrawlId, Crawls};
 use crate::crawl_jobs::{CrawlJobs, Phase, SiteRecordError};
 use crate::distribution::Ownership;
 use crate::downloader::connection::Dialer;
@@ -53,7 +55,6 @@ use crate::ledger::{Kept, Ledger};
 use crate::limits::Limits;
 use crate::message::can_travel;
 use crate::preprocessor::{Preprocessor, Pressure};
-use crate::record::UrlRecord;
 use crate::report::Report;
 use crate::reputation::ReputationGuard;
 use crate::resolver::{NameService, ResolveQueue};
@@ -117,6 +118,8 @@ pub struct Engine {
     pausing: Arc<Pausing>,
     snapshot: Arc<ArcSwap<Snapshot>>,
     ledger: Arc<Ledger>,
+    /// Crawls whose seeds are to be routed.
+    seeding: Sender<Arc<Crawl>>,
     /// Pages that earlier runs have fetched.
     resumed_pages: u64,
     /// Dropped to tell the threads to end.
@@ -139,6 +142,9 @@ pub enum CrawlError {
     /// It could not be told to other peers, who would never hear of its URLs.
     #[error("there are {0} seeds, too many to tell other peers of: begin with fewer")]
     TooManySeeds(usize),
+    /// The seeds of many crawls before it still wait for room.
+    #[error("what was begun before still waits for room: make some, then try again")]
+    Busy,
 }
 
 /// How a crawl ended.
@@ -169,7 +175,8 @@ impl Engine {
         self.pausing.let_go();
     }
 
-    /// Takes part in a crawl that the user wants: its seeds are routed to where they belong.
+    /// Takes part in a crawl that the user wants: its seeds are routed to where they belong,
+    /// soon, by a thread of the engine. The crawl is outstanding from now on.
     ///
     /// If its scope or its bounds differ from what the user began before, in this run or an
     /// earlier one, it takes the place of that. What waits here is then judged by the new
@@ -182,26 +189,29 @@ impl Engine {
     /// other page is fetched again: what was turned away there, for its host or its depth,
     /// comes in only where it is met again, and what was dropped stays seen.
     pub fn begin(&self, definition: CrawlDefinition) -> Result<CrawlId, CrawlError> {
-        let id = definition.id();
-        let mut seeds = Vec::new();
+        if !can_travel(&definition) {
+            return Err(CrawlError::TooManySeeds(definition.seeds.len()));
+        }
+        self.begin_alone(definition)
+    }
+
+    /// The same for a crawl that other peers never hear of, however many seeds it has.
+    pub fn begin_alone(&self, definition: CrawlDefinition) -> Result<CrawlId, CrawlError> {
         for seed in &definition.seeds {
             let url = self.form.parse(seed);
-            seeds.push(UrlRecord {
-                url: url.map_err(|why| CrawlError::Seed(seed.clone(), why))?,
-                crawl: id,
-                depth: 0,
-                redirects: 0,
-                from: None,
-            });
+            url.map_err(|why| CrawlError::Seed(seed.clone(), why))?;
         }
-        if seeds.is_empty() {
+        if definition.seeds.is_empty() {
             return Err(CrawlError::NoSeeds);
         }
-        if !can_travel(&definition) {
-            return Err(CrawlError::TooManySeeds(seeds.len()));
-        }
         let crawl = self.crawls.add(definition, &self.form);
-        self.range.route(&crawl, seeds);
+        let id = crawl.id;
+        // First, so that the crawl does not look over before it has begun.
+        self.jobs.outstanding.add(1);
+        if self.seeding.try_send(crawl).is_err() {
+            self.jobs.outstanding.done(1);
+            return Err(CrawlError::Busy);
+        }
         Ok(id)
     }
 
