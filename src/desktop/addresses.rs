@@ -87,7 +87,7 @@ pub fn seed_address(
 pub fn mark_surplus(form: &CanonicalForm, check: &mut SeedCheck, mut crawl: CrawlDefinition) {
     let known = crawl.seeds.len();
     let good = |line: &&mut SeedLine| line.problem.is_none();
-    let mut good: Vec<&mut SeedLine> = check.lines.iter_mut().filter(good).collect();
+    let good: Vec<&mut SeedLine> = check.lines.iter_mut().filter(good).collect();
     let urls = good.iter().map(|line| web_address(form, &line.text));
     crawl
         .seeds
@@ -99,17 +99,14 @@ pub fn mark_surplus(form: &CanonicalForm, check: &mut SeedCheck, mut crawl: Craw
     let (mut fit, mut many) = (0, good.len());
     while many - fit > 1 {
         let middle = fit + (many - fit) / 2;
-        let seeds = crawl.seeds[..known + middle].to_vec();
-        let some = CrawlDefinition {
-            seeds,
-            ..crawl.clone()
-        };
+        let mut some = crawl.clone();
+        some.seeds.truncate(known + middle);
         match can_travel(&some) {
             true => fit = middle,
             false => many = middle,
         }
     }
-    for line in good.drain(..).skip(fit) {
+    for line in good.into_iter().skip(fit) {
         line.problem = Some("there are too many web sites to tell other peers of".to_owned());
     }
 }

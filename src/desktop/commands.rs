@@ -337,8 +337,8 @@ impl Desk {
             return;
         }
         let begin = |engine: &Engine| engine.begin(definition.clone()).err();
-        let failed = self.engines().iter().filter_map(begin).last();
-        if let Some(why) = failed {
+        let failed: Vec<CrawlError> = self.engines().iter().filter_map(begin).collect();
+        if let Some(why) = failed.first() {
             self.fail(why.to_string());
         }
     }

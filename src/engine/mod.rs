@@ -500,13 +500,13 @@ impl Drop for Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config;
     use crate::crawl_jobs::Site;
     use crate::joining;
     use crate::resolver::SystemNames;
     use crate::seen_urls::EXACT_LIMIT;
 
-    #[test]
-    fn what_large_sites_have_lost_is_told_at_the_end() {
+    fn alone() -> Engine {
         let settings = Settings::default();
         let engine = Engine::start(Surroundings {
             overlay: joining::alone([7; 32]),
@@ -516,7 +516,29 @@ mod tests {
             kept: None,
             settings,
         });
-        let engine = engine.unwrap();
+        engine.unwrap()
+    }
+
+    #[test]
+    fn who_tells_nobody_begins_with_any_number_of_seeds() {
+        let engine = alone();
+        let mut crawl = CrawlDefinition::from_settings(&config::Crawl::default());
+        // Addresses that are not visited: nobody is asked for them.
+        let seed = |number| format!("http://10.0.{}.{}/", number / 250, number % 250);
+        crawl.seeds = (0..10_001).map(seed).collect();
+        let refused = engine.begin(crawl.clone());
+        assert!(matches!(refused, Err(CrawlError::TooManySeeds(10_001))));
+        assert_eq!(engine.outstanding(), 0);
+        engine.begin_alone(crawl).unwrap();
+        // Not before all of them are dealt with.
+        let ending = engine.wait(Duration::from_secs(60));
+        assert_eq!(ending, Some(Ending::Complete));
+        assert_eq!(engine.report().urls.blocked_address, 10_001);
+    }
+
+    #[test]
+    fn what_large_sites_have_lost_is_told_at_the_end() {
+        let engine = alone();
         let mut expected = 0.0;
         for host in ["a.example", "b.example"] {
             let mut site = Site::new(host);
