@@ -75,7 +75,7 @@ impl Crawl {
             receipts,
             limits,
         })?;
-        engine.begin(definition)?;
+        engine.begin_alone(definition)?;
         let is_over = watch(&engine, &stop);
         let ledger = engine.ledger().clone();
         let report = engine.shutdown();

@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use peercrawl_ui::model::{SeedCheck, SeedLine};
 
 use crate::canonical::{CanonicalForm, CanonicalUrl, Refusal};
+use crate::crawl::CrawlDefinition;
+use crate::message::can_travel;
 use crate::{config, guard};
 
 /// Lines that are checked at most; what comes behind them is not added.
@@ -79,6 +81,34 @@ pub fn seed_address(
         ));
     }
     Ok(url)
+}
+
+/// Marks the lines that are too many for this crawl: other peers could not be told of it.
+pub fn mark_surplus(form: &CanonicalForm, check: &mut SeedCheck, mut crawl: CrawlDefinition) {
+    let known = crawl.seeds.len();
+    let good = |line: &&mut SeedLine| line.problem.is_none();
+    let good: Vec<&mut SeedLine> = check.lines.iter_mut().filter(good).collect();
+    let urls = good.iter().map(|line| web_address(form, &line.text));
+    crawl
+        .seeds
+        .extend(urls.flatten().map(|url| url.to_string()));
+    if can_travel(&crawl) {
+        return;
+    }
+    // So many fit, and one more does not.
+    let (mut fit, mut many) = (0, good.len());
+    while many - fit > 1 {
+        let middle = fit + (many - fit) / 2;
+        let mut some = crawl.clone();
+        some.seeds.truncate(known + middle);
+        match can_travel(&some) {
+            true => fit = middle,
+            false => many = middle,
+        }
+    }
+    for line in good.into_iter().skip(fit) {
+        line.problem = Some("there are too many web sites to tell other peers of".to_owned());
+    }
 }
 
 /// Names, and what ends in them, that lead into private networks.

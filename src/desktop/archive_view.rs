@@ -36,6 +36,8 @@ pub struct Shelf {
     pub files: Vec<ArchiveFile>,
     /// What the rest of the data directory takes.
     pub besides_bytes: u64,
+    /// Why they could not be looked through the last time; empty if they could.
+    pub trouble: String,
     /// When they were last looked through.
     looked: Option<Instant>,
     /// Where they are, as it was found out once.
@@ -85,7 +87,7 @@ impl Desk {
                         files,
                         besides_bytes: data.map_or(0, |data| besides(data.path(), &folder)),
                     },
-                    Err(why) => Order::Done(Err(why.to_string())),
+                    Err(why) => Order::ArchiveUnreadable(why.to_string()),
                 }
             });
         }

@@ -1,5 +1,6 @@
 //! What the user wants, carried out.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -8,7 +9,7 @@ use peercrawl_ui::command::Begin;
 use peercrawl_ui::model::{Field, LookUp, Setting};
 use toml_edit::{Array, Value};
 
-use super::crew::DemoSpec;
+use super::crew::{Crew, DemoSpec};
 use super::demo::{ONLY_A_DEMO, is_outside_a_demo};
 use super::desk::Desk;
 use super::engine_stage::EngineStage;
@@ -21,10 +22,11 @@ use crate::canonical::{CanonicalForm, CanonicalUrl};
 use crate::config::Settings;
 use crate::crawl::CrawlDefinition;
 use crate::data_directory::disk_limit;
-use crate::engine::Engine;
+use crate::engine::{CrawlError, Engine};
+use crate::message::can_travel;
 
 impl Desk {
-    /// Carries out an order, and shows what came of it.
+    /// Carries out an order. What came of it is shown at the next look around.
     pub fn take(&mut self, order: Order) {
         match order {
             Order::User(command) => self.carry_out(command),
@@ -51,6 +53,14 @@ impl Desk {
             } => {
                 let shelf = &mut self.state.picture.shelf;
                 (shelf.files, shelf.besides_bytes) = (files, besides_bytes);
+                shelf.trouble.clear();
+            }
+            Order::ArchiveUnreadable(why) => {
+                // It is looked through again and again.
+                let shelf = &mut self.state.picture.shelf;
+                if std::mem::replace(&mut shelf.trouble, why.clone()) != why {
+                    self.fail(why);
+                }
             }
             Order::MoveFiles { from, to, names } => self.move_files(from, to, names),
             Order::ArchiveChanged(what) => {
@@ -83,9 +93,11 @@ impl Desk {
             Command::BlockSite(host) => self.block(&host, true),
             Command::UnblockSite(host) => self.block(&host, false),
             Command::CheckSeeds(text) => {
-                let known = &self.config.crawl.seeds;
+                let (form, crawl) = (self.form(), self.definition());
                 let network = &self.config.network;
-                self.state.check = addresses::check_seeds(&self.form(), network, &text, known);
+                let mut check = addresses::check_seeds(&form, network, &text, &crawl.seeds);
+                addresses::mark_surplus(&form, &mut check, crawl);
+                self.state.check = check;
             }
             Command::AddSeeds(seeds) => self.add_seeds(&seeds),
             Command::RemoveSeeds(seeds) => self.remove_seeds(&seeds),
@@ -178,7 +190,8 @@ impl Desk {
         self.write_first_limits();
     }
 
-    /// The first page has been answered for good.
+    /// The first page has been answered for good. There may be an engine already, paused or
+    /// about to finish: it takes part in what was named there.
     fn begun(&mut self) {
         self.state.first_run = None;
         if self.demo.is_none() {
@@ -186,15 +199,19 @@ impl Desk {
         }
         self.state.kept.wish = Wish::Crawl;
         self.keep();
+        self.take_finish_back();
         self.start();
+        self.begin_crawl();
+        let called = self.config.overlay.bootstrap.clone();
+        if self.demo.is_none() && self.engine().is_some() && !called.is_empty() {
+            self.call(&called);
+        }
     }
 
     /// Crawl, or go on with it.
     fn go(&mut self) {
-        if self.demo.is_none() && !self.has_crawl() {
-            return self.ask_first();
-        }
-        if self.demo.is_none() && !self.config.desktop.first_run_done {
+        let has_work = self.has_crawl() || self.engines().iter().any(|one| one.outstanding() > 0);
+        if self.demo.is_none() && !(has_work && self.config.desktop.first_run_done) {
             return self.ask_first();
         }
         if self.state.kept.wish == Wish::Crawl
@@ -269,43 +286,59 @@ impl Desk {
     }
 
     fn add_seeds(&mut self, seeds: &[String]) {
-        let mut all = self.config.crawl.seeds.clone();
+        let form = self.form();
+        let mut crawl = self.definition();
+        let mut known: HashSet<String> = crawl.seeds.iter().cloned().collect();
         for seed in seeds {
-            match self.seed_address(seed) {
-                Ok(url) if !all.contains(&url.to_string()) => all.push(url.to_string()),
-                Ok(_) => {}
+            match addresses::seed_address(&form, &self.config.network, seed) {
+                Ok(url) => {
+                    let url = url.to_string();
+                    if known.insert(url.clone()) {
+                        crawl.seeds.push(url);
+                    }
+                }
                 Err(why) => self.fail(format!("{seed}: {why}")),
             }
         }
-        self.set_seeds(all);
+        if !can_travel(&crawl) {
+            let why = CrawlError::TooManySeeds(crawl.seeds.len());
+            return self.fail(format!("Nothing was added: {why}"));
+        }
+        self.set_seeds(crawl.seeds);
         self.begin_crawl();
     }
 
     fn remove_seeds(&mut self, seeds: &[String]) {
         let form = self.form();
-        let gone: Vec<String> = seeds
+        let canonical = seeds
             .iter()
-            .map(|seed| {
-                addresses::web_address(&form, seed)
-                    .map_or_else(|_| seed.clone(), |url| url.to_string())
-            })
-            .collect();
-        let is_kept = |seed: &&String| !gone.contains(seed) && !seeds.contains(seed);
-        let left = self.config.crawl.seeds.iter().filter(is_kept).cloned();
-        let left = left.collect();
+            .filter_map(|seed| addresses::web_address(&form, seed).ok());
+        let mut gone: HashSet<String> = canonical.map(|url| url.to_string()).collect();
+        gone.extend(seeds.iter().cloned());
+        let mut left = self.config.crawl.seeds.clone();
+        left.retain(|seed| !gone.contains(seed));
         self.set_seeds(left);
     }
 
-    /// Has the engine take part in the crawl as it is defined now: what waits follows its
-    /// scope and its depth. What the engine has seen it does not fetch again, but for the
+    /// The crawl that the settings describe.
+    fn definition(&self) -> CrawlDefinition {
+        CrawlDefinition::from_settings(&self.config.crawl)
+    }
+
+    /// Has the engines take part in the crawl as it is defined now: what waits follows its
+    /// scope and its depth. What an engine has seen it does not fetch again, but for the
     /// seeds.
     fn begin_crawl(&mut self) {
-        let definition = CrawlDefinition::from_settings(&self.config.crawl);
+        let mut definition = self.definition();
+        if let Some(seeds) = self.state.engine.crew().and_then(Crew::demo_seeds) {
+            definition.seeds = seeds;
+        }
         if definition.seeds.is_empty() {
             return;
         }
-        let begun = self.engine().map(|engine| engine.begin(definition));
-        if let Some(Err(why)) = begun {
+        let begin = |engine: &Engine| engine.begin(definition.clone()).err();
+        let failed: Vec<CrawlError> = self.engines().iter().filter_map(begin).collect();
+        if let Some(why) = failed.first() {
             self.fail(why.to_string());
         }
     }
@@ -323,6 +356,10 @@ impl Desk {
             None => self.set_key("crawl.blocked_sites", list(&blocked)),
         }
         self.follow_blocked(&before);
+        if !is_blocked {
+            // It was forgotten: if the crawl begins there, it begins anew.
+            self.begin_crawl();
+        }
     }
 
     /// Has the engines leave alone what is blocked now, and visit again what no longer is.
@@ -361,8 +398,12 @@ impl Desk {
             Some(_) => self.say(format!("Calling {address}.")),
             None => self.say(format!("{address} is called when the crawl starts.")),
         }
-        let address = [address.to_owned()];
-        let is_called = |engine: &Engine| engine.overlay().seek_at(&address);
+        self.call(&[address.to_owned()]);
+    }
+
+    /// Has the engine, if there is one, look for others at these addresses.
+    fn call(&mut self, addresses: &[String]) {
+        let is_called = |engine: &Engine| engine.overlay().seek_at(addresses);
         // A peer whose overlay could not start has none that could call anybody.
         if !self.engine().is_some_and(is_called) {
             self.start_again();
@@ -414,7 +455,7 @@ impl Desk {
         for (key, value) in joined.keys {
             self.set_key(&key, value);
         }
-        self.shown = super::settings::view(&self.config);
+        self.show_settings();
         let is_answered = self.state.is_first_page_answered;
         if !self.config.desktop.first_run_done && !is_answered {
             // Nobody crawls before they have seen what it takes, and chosen their limits.

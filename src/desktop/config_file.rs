@@ -5,7 +5,7 @@
 //! meanwhile), changed in place, and replaced as a whole: there is always either the old
 //! file or the new one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -145,11 +145,7 @@ fn change(old: &mut Value, new: &Value) {
         && let Some(wanted) = new.as_array().and_then(words)
         && words(list).is_some()
     {
-        change_list(list, &wanted);
-        // The order counts too: a crawl is known by it.
-        if words(list).is_some_and(|now| now == wanted) {
-            return;
-        }
+        return change_list(list, &wanted);
     }
     // A comment behind the value belongs to the line, not to the value.
     let decor = old.decor().clone();
@@ -162,47 +158,62 @@ fn words(list: &Array) -> Option<Vec<&str>> {
     list.iter().map(Value::as_str).collect()
 }
 
-/// Takes words out of a list, and adds others at its end. What stays keeps the comments
-/// before it and the one behind it, on the same line. That one comes after a comma, so
-/// that for the parser it belongs to the next item, or to the end of the list.
+/// Makes a list one of these words, in this order: a crawl is known by it. What stays keeps
+/// the comments before it and the one behind it, on the same line. That one comes after a
+/// comma, so that for the parser it belongs to the next item, or to the end of the list.
 fn change_list(list: &mut Array, wanted: &[&str]) {
     let here = words(list).unwrap_or_default();
     let (behind, before) = around(list);
-    let first = if here.is_empty() {
-        ""
-    } else {
-        before[0].as_str()
+    // How the first item and the others begin, apart from comments.
+    let first = match here.is_empty() {
+        true => "",
+        false => without_comments(&before[0]),
     };
-    let mut new = Array::new();
-    let mut push = |mut item: Value, last: &str, lead: &str| {
-        let is_bare_first = new.is_empty() && lead.trim().is_empty();
-        let lead = if is_bare_first { first } else { lead };
-        *item.decor_mut() = Decor::new(joined(last, lead), "");
-        new.push_formatted(item);
-    };
-    // What stands behind the last item so far, and comments of those that are gone.
-    let (mut last, mut left_over) = (behind[0].clone(), String::new());
+    let later = first.rfind('\n').map_or(" ", |at| &first[at..]);
+    // What stays, by its word; comments of what goes stand before what comes after it.
+    let goes_on: HashSet<&str> = wanted.iter().copied().collect();
+    let mut staying: HashMap<&str, (&Value, String, &str)> = HashMap::new();
+    let mut left_over = String::new();
     for (number, item) in list.iter().enumerate() {
-        let lead = joined(&left_over, &before[number]);
-        if wanted.contains(&here[number]) {
-            push(item.clone(), &last, &lead);
-            last.clone_from(&behind[number + 1]);
+        let (word, lead) = (here[number], joined(&left_over, &before[number]));
+        if goes_on.contains(word) && !staying.contains_key(word) {
+            staying.insert(word, (item, lead, behind[number + 1].as_str()));
             left_over.clear();
         } else {
             left_over = lead.trim_end().to_owned();
         }
     }
-    let lead = first.rfind('\n').map_or(" ", |at| &first[at..]);
-    for &word in wanted.iter().filter(|word| !here.contains(word)) {
-        push(Value::from(word), &last, &joined(&left_over, lead));
-        last.clear();
-        left_over.clear();
+    let mut new = Array::new();
+    // What stands behind the last item so far.
+    let mut last = behind[0].as_str();
+    for &word in wanted {
+        let stays = staying.remove(word);
+        let (mut item, lead, trail) = match stays {
+            Some((item, lead, trail)) => (item.clone(), lead, trail),
+            None => (Value::from(word), later.to_owned(), ""),
+        };
+        let lead = match (new.is_empty(), lead.trim().is_empty()) {
+            (true, true) => first,
+            (false, _) if lead.is_empty() => later,
+            _ => lead.as_str(),
+        };
+        *item.decor_mut() = Decor::new(joined(last, lead), "");
+        new.push_formatted(item);
+        last = trail;
     }
     let end = joined(&left_over, &before[here.len()]);
-    new.set_trailing(joined(&last, &end));
+    new.set_trailing(joined(last, &end));
     new.set_trailing_comma(list.trailing_comma());
     *new.decor_mut() = list.decor().clone();
     *list = new;
+}
+
+/// The spaces before an item, of which comments leave its line's.
+fn without_comments(before: &str) -> &str {
+    match before.contains('#') {
+        true => before.rfind('\n').map_or("", |at| &before[at..]),
+        false => before,
+    }
 }
 
 /// Spaces, line breaks and comments of a list: what stands on the same line behind its
@@ -314,9 +325,18 @@ mod tests {
         assert_eq!(list_after("[]", &["a", "b"]), "[\"a\", \"b\"]");
         assert_eq!(list_after("[ # none\n]", &["a"]), "[ # none\n\"a\"\n]");
         assert_eq!(list_after("['a', # x\n 'b']", &["a"]), "['a' # x\n]");
-        // Another order used to be ignored.
-        assert_eq!(list_after("['a', 'b']", &["b", "a"]), "[\"b\", \"a\"]");
-        assert_eq!(list_after("['b', # x\n]", &["a", "b"]), "[\"a\", \"b\"]");
+        // Another order used to be ignored, and then to cost the comments.
+        assert_eq!(list_after("['a', 'b']", &["b", "a"]), "['b', 'a']");
+        assert_eq!(
+            list_after("['b', # x\n]", &["a", "b"]),
+            "[\"a\", 'b', # x\n]"
+        );
+        let text = "[\n  # Mine.\n  'a', # home\n  'b', # far\n]";
+        let turned = "[\n  'b', # far\n  # Mine.\n  'a', # home\n]";
+        assert_eq!(list_after(text, &["b", "a"]), turned);
+        let between = "[\n  'b', # far\n  \"c\",\n  # Mine.\n  'a', # home\n]";
+        assert_eq!(list_after(text, &["b", "c", "a"]), between);
+        assert_eq!(list_after("['a', 'a', 'b']", &["b", "a"]), "['b', 'a']");
     }
 
     #[test]

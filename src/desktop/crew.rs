@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use peercrawl_overlay::Overlay;
 
+use super::totals::Count;
 use crate::conditions::Lookout;
 use crate::config::Settings;
 use crate::crawl::CrawlDefinition;
@@ -262,14 +263,22 @@ impl Crew {
         ))
     }
 
-    /// Ends it, and waits until that is done.
-    pub fn shutdown(self) {
+    /// Ends it, and waits until that is done. Tells what it has counted in all, if that is
+    /// to be remembered: of a demo nothing is.
+    pub fn shutdown(self) -> Option<Count> {
         match self {
             Self::Peer { engine, .. } => {
-                engine.shutdown();
+                let limits = engine.limits().clone();
+                let report = engine.shutdown();
+                Some(Count {
+                    pages: report.pages.saturating_sub(report.resumed_pages),
+                    download_bytes: limits.bytes_down(),
+                    upload_bytes: limits.bytes_up(),
+                })
             }
             Self::Demo { fleet, .. } => {
                 fleet.shutdown();
+                None
             }
         }
     }

@@ -24,7 +24,7 @@ use super::doorbell::Doorbell;
 use super::engine_stage::EngineStage;
 use super::history::History;
 use super::join_file::JoinFile;
-use super::keepsake::{self, Keepsake};
+use super::keepsake::{self, Keepsake, Writing};
 use super::link::Order;
 use super::log::EventLog;
 use super::looks;
@@ -171,9 +171,8 @@ pub struct State {
     second: Option<Instant>,
     kept_at: Option<Instant>,
     graphs_kept_at: Option<Instant>,
-    /// What of `kept` is in its file.
-    written: Option<Keepsake>,
-    is_keep_failing: bool,
+    /// On its way into the file of `kept`.
+    writing: Writing,
 }
 
 impl Desk {
@@ -246,9 +245,11 @@ impl Desk {
     fn close(mut self) {
         self.count();
         self.write_config();
-        self.keep();
+        self.keep_now();
         self.keep_graphs();
         self.end_now();
+        // What was completed meanwhile counts too.
+        self.keep_now();
     }
 
     /// Now, in milliseconds since 1970.
@@ -316,9 +317,16 @@ impl Desk {
         }
         self.shown.apply(setting);
         if self.config.desktop.first_run_done || self.demo.is_some() {
-            self.shown = settings::view(&self.config);
+            self.show_settings();
         }
         self.apply_changes(&before);
+    }
+
+    /// Has the window show the settings as they are.
+    pub fn show_settings(&mut self) {
+        let hours = self.shown.schedule;
+        self.shown = settings::view(&self.config);
+        settings::keep_hours(&mut self.shown.schedule, &hours);
     }
 
     fn look_around(&mut self) {
@@ -337,7 +345,7 @@ impl Desk {
             true => KEEP_PERIOD,
             false => KEEP_AT_REST_PERIOD,
         };
-        if is_due(&mut self.state.kept_at, keep_period, now) {
+        if is_due(&mut self.state.kept_at, keep_period, now) || self.state.writing.is_late() {
             self.keep();
         }
         if is_due(&mut self.state.graphs_kept_at, GRAPHS_PERIOD, now) {
@@ -384,6 +392,11 @@ impl Desk {
             next_ms: all.iter().filter_map(Engine::next_fetch_ms).min(),
             idle_ms: self.state.picture.idle_ms(),
             silent_ms: self.state.reach.silent_ms(now_ms),
+            away_ms: self.state.reach.away_ms(now_ms),
+            is_limited: {
+                let limits = &self.config.limits;
+                limits.pages_per_min > 0 || (1..100).contains(&limits.cpu_percent)
+            },
             all_fail: self.state.reach.all_fail,
         }
     }
@@ -477,20 +490,17 @@ impl Desk {
 
     /// Writes what is remembered from run to run; of a demo, nothing is.
     pub fn keep(&mut self) {
-        let kept = self.state.kept;
-        let Some(data) = self.data.as_ref().filter(|_| !self.is_demo()) else {
-            return;
-        };
-        if self.state.written == Some(kept) {
-            return;
+        let is_demo = self.is_demo();
+        if let Some(data) = self.data.as_ref().filter(|_| !is_demo) {
+            self.state.writing.begin(self.state.kept, data.path());
         }
-        let written = kept.write(data.path());
-        let was_failing = std::mem::replace(&mut self.state.is_keep_failing, written.is_err());
-        match written {
-            Ok(()) => self.state.written = Some(kept),
-            // Once is enough.
-            Err(_) if was_failing => {}
-            Err(why) => tracing::warn!("what the window remembers could not be written: {why}"),
+    }
+
+    /// The same, and waits until that is done.
+    fn keep_now(&mut self) {
+        let is_demo = self.is_demo();
+        if let Some(data) = self.data.as_ref().filter(|_| !is_demo) {
+            self.state.writing.finish(self.state.kept, data.path());
         }
     }
 

@@ -8,7 +8,9 @@ use super::crew::{Crew, NoStart, Say};
 use super::desk::Desk;
 use super::reach::Reach;
 use super::stage::{Stage, Wish};
+use super::totals::Count;
 use crate::conditions::Watcher;
+use crate::conditions::local_time::utc_offset_minutes;
 use crate::engine::{Engine, Standing, pausing};
 
 /// Finishing gives up on fetches that take longer than this.
@@ -29,8 +31,8 @@ pub enum EngineStage {
     Present(Crew),
     /// It completes what is under way, since then.
     Finishing(Crew, Instant),
-    /// A thread ends it.
-    Ending(JoinHandle<()>),
+    /// A thread ends it, and tells what it has counted in all.
+    Ending(JoinHandle<Option<Count>>),
 }
 
 impl EngineStage {
@@ -132,7 +134,7 @@ impl Desk {
                 Err(_) => self.not_started("the log says more".to_owned().into()),
             },
             EngineStage::Ending(thread) if thread.is_finished() => {
-                join(thread);
+                self.count_last(join(thread));
                 EngineStage::Absent
             }
             other => other,
@@ -142,7 +144,6 @@ impl Desk {
         if let EngineStage::Finishing(crew, since) = &self.state.engine {
             let has_left = |engine: &Engine| engine.run_state().standing == Standing::Left;
             if crew.engines().iter().all(has_left) || since.elapsed() > FINISH_LIMIT {
-                self.count();
                 self.end();
             }
         }
@@ -245,23 +246,35 @@ impl Desk {
 
     /// Ends the engine, and waits for it.
     pub(super) fn end_now(&mut self) {
-        match std::mem::take(&mut self.state.engine) {
+        let count = match std::mem::take(&mut self.state.engine) {
             EngineStage::Present(crew) | EngineStage::Finishing(crew, _) => crew.shutdown(),
             // A demo that has not begun has nothing to lose.
-            EngineStage::Starting(_) if self.demo.is_some() => {}
-            EngineStage::Starting(thread) => {
-                if let Ok(Ok(crew)) = thread.join() {
-                    crew.shutdown();
-                }
-            }
+            EngineStage::Starting(_) if self.demo.is_some() => None,
+            EngineStage::Starting(thread) => match thread.join() {
+                Ok(Ok(crew)) => crew.shutdown(),
+                _ => None,
+            },
             EngineStage::Ending(thread) => join(thread),
-            EngineStage::Absent => {}
+            EngineStage::Absent => None,
+        };
+        self.count_last(count);
+    }
+
+    /// What an engine has completed while it ended counts too.
+    fn count_last(&mut self, count: Option<Count>) {
+        if let Some(count) = count {
+            let now_ms = self.now_ms();
+            let offset = utc_offset_minutes(now_ms);
+            // It was a peer's, whatever there is now.
+            self.state.kept.sums.count(count, now_ms, offset);
         }
     }
 }
 
-fn join(thread: JoinHandle<()>) {
-    if thread.join().is_err() {
+fn join(thread: JoinHandle<Option<Count>>) -> Option<Count> {
+    let ended = thread.join();
+    ended.unwrap_or_else(|_| {
         tracing::error!("the engine could not end in order");
-    }
+        None
+    })
 }

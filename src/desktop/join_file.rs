@@ -4,16 +4,19 @@
 //! peers must agree on, and what is crawled. It comes from somebody else, so nothing but
 //! these keys is taken from it, and what it would do is shown before it is done.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
 use std::path::Path;
 
+use peercrawl_ui::format;
 use peercrawl_ui::model::{JoinOffer, OverlayKind};
 use toml_edit::{Array, DocumentMut, Item, Table, TomlError, Value};
 
 use super::addresses;
 use crate::canonical::CanonicalForm;
 use crate::config::{BUILT_IN, OverlayChoice, Scope, Settings};
+use crate::crawl::CrawlDefinition;
+use crate::message::can_travel;
 
 /// The keys that a join file may set.
 const KEYS: &[&str] = &[
@@ -37,8 +40,7 @@ const KEYS: &[&str] = &[
 
 /// A join file is read up to this size.
 const MOST_BYTES: u64 = 1 << 20;
-/// Seeds and peers that a join file may name.
-const MOST_SEEDS: usize = 10_000;
+/// Peers that a join file may name.
 const MOST_PEERS: usize = 100;
 
 /// The first lines of a join file.
@@ -112,7 +114,8 @@ impl JoinFile {
         if crawl.seeds.is_empty() && overlay.bootstrap.is_empty() {
             return Err("it names neither a web site nor a peer".into());
         }
-        if crawl.seeds.len() > MOST_SEEDS || overlay.bootstrap.len() > MOST_PEERS {
+        let can_travel = can_travel(&definition(&self.settings));
+        if !can_travel || overlay.bootstrap.len() > MOST_PEERS {
             return Err("it names too many web sites or peers".into());
         }
         let form = CanonicalForm::new(&crawl.session_ids);
@@ -134,12 +137,18 @@ impl JoinFile {
                 "You leave the crawl “{ours}” that runs now. What it has fetched stays, and what \
                  waits there goes on if you join it again."
             )
+        } else if is_crawling && !definition(theirs).has_rules_of(&definition(current)) {
+            "It is in the network that you are in: what waits there goes on by its rules."
+                .to_owned()
         } else if is_crawling && current.crawl.seeds != theirs.crawl.seeds {
             "It is in the network that you are in: the crawl that runs now goes on beside it."
                 .to_owned()
         } else {
             String::new()
         };
+        let leaves = [leaves, self.replaces(current)];
+        let leaves = leaves.iter().filter(|words| !words.is_empty());
+        let leaves: Vec<&str> = leaves.map(String::as_str).collect();
         JoinOffer {
             file: path.display().to_string(),
             network_name: theirs.overlay.network.clone(),
@@ -148,14 +157,53 @@ impl JoinFile {
                 OverlayChoice::Supernode => OverlayKind::Supernode,
             },
             seeds: theirs.crawl.seeds.clone(),
-            scope: match theirs.crawl.scope {
-                Scope::Host => "only on these web sites",
-                Scope::Domain => "on these web sites and others of the same name",
-                Scope::Any => "anywhere that links lead",
-            }
-            .to_owned(),
+            scope: format!("{}, {}", scope_words(theirs), depth_words(theirs)),
             peers: theirs.overlay.bootstrap.clone(),
-            leaves,
+            leaves: leaves.join(" "),
+        }
+    }
+
+    /// What it would take the place of in these settings; empty if they lose nothing.
+    fn replaces(&self, current: &Settings) -> String {
+        let lost = |ours: &[String], theirs: &[String]| {
+            let theirs: HashSet<&String> = theirs.iter().collect();
+            ours.iter().filter(|one| !theirs.contains(one)).count() as u64
+        };
+        let theirs = &self.settings;
+        let sites = lost(&current.crawl.seeds, &theirs.crawl.seeds);
+        let peers = lost(&current.overlay.bootstrap, &theirs.overlay.bootstrap);
+        let sites = (sites > 0).then(|| format::counted(sites, "web site", "web sites"));
+        let peers = (peers > 0).then(|| format::counted(peers, "peer", "peers"));
+        let what: Vec<String> = [sites, peers].into_iter().flatten().collect();
+        match what.is_empty() {
+            true => String::new(),
+            false => format!(
+                "It takes the place of {} on your own list. To keep that, make a join file of \
+                 it first.",
+                what.join(" and ")
+            ),
+        }
+    }
+}
+
+fn definition(settings: &Settings) -> CrawlDefinition {
+    CrawlDefinition::from_settings(&settings.crawl)
+}
+
+fn scope_words(settings: &Settings) -> &'static str {
+    match settings.crawl.scope {
+        Scope::Host => "only on these web sites",
+        Scope::Domain => "on these web sites and others of the same name",
+        Scope::Any => "anywhere that links lead",
+    }
+}
+
+fn depth_words(settings: &Settings) -> String {
+    match settings.crawl.max_depth {
+        0 => "following no links".to_owned(),
+        depth => {
+            let links = format::counted(depth.into(), "link", "links");
+            format!("at most {links} from the first page")
         }
     }
 }
@@ -264,7 +312,6 @@ fn word(choice: &impl clap::ValueEnum) -> Value {
 mod tests {
     use super::*;
     use crate::config::DistributionChoice;
-    use crate::crawl::CrawlDefinition;
 
     fn settings() -> Settings {
         let mut settings = Settings::default();
@@ -289,7 +336,7 @@ mod tests {
         assert_eq!(theirs.overlay.kind, ours.overlay.kind);
         assert_eq!(theirs.overlay.bootstrap, [address]);
         assert_eq!(theirs.distribution, ours.distribution);
-        let id = |settings: &Settings| CrawlDefinition::from_settings(&settings.crawl).id();
+        let id = |settings: &Settings| definition(settings).id();
         assert_eq!(id(theirs), id(&ours), "one crawl, not two:\n{text}");
         // Key by key, as it is written into the friend's own config file.
         let mut again = Settings::default();
@@ -321,10 +368,48 @@ mod tests {
         assert_eq!(leaves(&theirs, true), "", "the same crawl");
         theirs.crawl.seeds = vec!["https://globes.example/".into()];
         assert!(leaves(&theirs, true).contains("goes on beside it"));
+        theirs.crawl.max_depth = 3;
+        assert!(leaves(&theirs, true).contains("goes on by its rules"));
         theirs.overlay.network = "globes".into();
         let words = leaves(&theirs, true);
         assert!(words.contains("leave the crawl “old \"maps"), "{words}");
-        assert_eq!(leaves(&theirs, false), "", "none runs");
+        // None runs: the volunteer's own list went without a word.
+        let words = leaves(&theirs, false);
+        assert!(
+            words.starts_with("It takes the place of 1 web site on"),
+            "{words}"
+        );
+        theirs = settings();
+        theirs.overlay.network = "globes".into();
+        assert_eq!(leaves(&theirs, false), "", "nothing is lost");
+        let mut ours = settings();
+        ours.overlay.bootstrap = vec!["/ip4/192.0.2.7/tcp/4001".into()];
+        ours.crawl.seeds.push("https://atlas.example/".into());
+        let joined = JoinFile::parse(&text(&theirs, &[])).unwrap();
+        let words = joined.offer(file, &ours, false).leaves;
+        assert!(words.contains("1 web site and 1 peer"), "{words}");
+    }
+
+    #[test]
+    fn how_far_it_goes_is_told() {
+        let mut theirs = settings();
+        theirs.crawl.max_depth = 1;
+        let joined = JoinFile::parse(&text(&theirs, &[])).unwrap();
+        let scope = joined.offer(Path::new("x"), &settings(), false).scope;
+        let depth = "of the same name, at most 1 link from the first page";
+        assert!(scope.ends_with(depth), "{scope}");
+    }
+
+    /// They were written into the config, and then nothing could start.
+    #[test]
+    fn more_web_sites_than_peers_can_be_told_of_are_refused() {
+        let mut theirs = settings();
+        let site = |number| format!("https://{number}.example/{}", "x".repeat(90));
+        theirs.crawl.seeds = (0..4_000).map(site).collect();
+        assert!(JoinFile::parse(&text(&theirs, &[])).is_ok());
+        theirs.crawl.seeds = (0..6_000).map(site).collect();
+        let refused = JoinFile::parse(&text(&theirs, &[])).unwrap_err();
+        assert!(refused.to_string().contains("too many"), "{refused}");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::io;
 use std::path::Path;
+use std::thread::{self, JoinHandle};
 
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +59,73 @@ impl Keepsake {
     }
 }
 
+/// Writes it down, each time in a thread of its own: a disk may take its time, and whoever
+/// remembers something has more to do.
+#[derive(Debug, Default)]
+pub struct Writing {
+    thread: Option<JoinHandle<io::Result<()>>>,
+    /// What is in the file, or on its way there.
+    written: Option<Keepsake>,
+    /// Whether there was more to write while the thread was at it.
+    is_late: bool,
+    is_failing: bool,
+}
+
+impl Writing {
+    /// Begins to write, if it is something new.
+    pub fn begin(&mut self, kept: Keepsake, data: &Path) {
+        let is_busy = self.thread.as_ref().is_some_and(|one| !one.is_finished());
+        if is_busy {
+            self.is_late = true;
+            return;
+        }
+        self.end();
+        if self.written == Some(kept) {
+            return;
+        }
+        self.written = Some(kept);
+        let folder = data.to_owned();
+        let work = move || kept.write(&folder);
+        match thread::Builder::new().name("keepsake".into()).spawn(work) {
+            Ok(thread) => self.thread = Some(thread),
+            Err(why) => self.note(Err(why)),
+        }
+    }
+
+    /// Whether there was more to write than could be begun.
+    pub fn is_late(&self) -> bool {
+        self.is_late
+    }
+
+    /// Writes, and waits until that is done.
+    pub fn finish(&mut self, kept: Keepsake, data: &Path) {
+        self.end();
+        if self.written != Some(kept) {
+            self.written = Some(kept);
+            self.note(kept.write(data));
+        }
+    }
+
+    fn end(&mut self) {
+        self.is_late = false;
+        if let Some(thread) = self.thread.take() {
+            let panicked = |_| Err(io::Error::other("its thread panicked"));
+            self.note(thread.join().unwrap_or_else(panicked));
+        }
+    }
+
+    fn note(&mut self, written: io::Result<()>) {
+        let was_failing = std::mem::replace(&mut self.is_failing, written.is_err());
+        if let Err(why) = written {
+            self.written = None;
+            // Once is enough.
+            if !was_failing {
+                tracing::warn!("what the window remembers could not be written: {why}");
+            }
+        }
+    }
+}
+
 /// Remembers the graphs.
 pub fn write_graphs(data: &Path, history: &History) -> io::Result<()> {
     replace(&data.join(GRAPHS), &history.save())
@@ -91,6 +159,27 @@ mod tests {
         assert_eq!(history.graphs().seconds.len(), 1);
         std::fs::write(folder.path().join(FILE), [FORM, 200, 1]).unwrap();
         assert_eq!(Keepsake::read(folder.path()).0.wish, Wish::Stopped);
+    }
+
+    #[test]
+    fn it_is_written_beside_other_work_and_the_last_word_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writing = Writing::default();
+        let wish = |until_ms| Keepsake {
+            wish: Wish::Pause { until_ms },
+            ..Keepsake::default()
+        };
+        for number in 0..20 {
+            writing.begin(wish(Some(number)), folder.path());
+        }
+        writing.finish(wish(None), folder.path());
+        assert_eq!(Keepsake::read(folder.path()).0, wish(None));
+        assert!(!writing.is_late());
+        // What could not be written is tried again.
+        let nowhere = folder.path().join(FILE).join("x");
+        writing.finish(wish(Some(9)), &nowhere);
+        writing.finish(wish(Some(9)), folder.path());
+        assert_eq!(Keepsake::read(folder.path()).0, wish(Some(9)));
     }
 
     #[test]

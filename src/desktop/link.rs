@@ -37,6 +37,8 @@ pub enum Order {
         /// What the rest of the data directory takes.
         besides_bytes: u64,
     },
+    /// It could not be.
+    ArchiveUnreadable(String),
     /// Files of the archive are nobody's any more, and are to be moved.
     MoveFiles {
         /// Where they are.
@@ -106,5 +108,37 @@ impl Link {
                 Err(_) => return,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The window must never wait, whatever keeps the desk.
+    #[test]
+    fn the_window_does_not_wait_for_a_desk_that_takes_nothing() {
+        let (orders, receiver) = crossbeam_channel::bounded(ORDERS);
+        let mut link = Link {
+            orders,
+            ..Link::dead()
+        };
+        // It would stay here for good if one of them had to wait.
+        for minutes in 0..(ORDERS + HELD_BACK + 10) as u32 {
+            link.send(Command::PauseFor { minutes });
+            link.latest();
+        }
+        assert_eq!(receiver.len(), ORDERS);
+        assert_eq!(link.held_back.len(), HELD_BACK);
+        // In order, once there is a desk; what was too much is lost, the last of all.
+        let mut taken = Vec::new();
+        while let Ok(order) = receiver.try_recv() {
+            link.latest();
+            match order {
+                Order::User(Command::PauseFor { minutes }) => taken.push(minutes),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert!(taken.into_iter().eq(0..(ORDERS + HELD_BACK) as u32));
     }
 }

@@ -139,6 +139,7 @@ impl Desktop {
                 .inspect_err(|why| tracing::warn!("the conditions cannot be watched: {why}"))
                 .ok()
         });
+        let keeps_settings = opening.config_file.is_some();
         let desk = Desk {
             shown,
             watcher,
@@ -153,7 +154,8 @@ impl Desktop {
             doorbell,
             abilities: Abilities {
                 file_dialog: tasks::dialog_program().is_some(),
-                start_at_login: autostart::is_possible(),
+                // Where no setting is kept, none of the desktop is changed either.
+                start_at_login: keeps_settings && autostart::is_possible(),
                 ..Abilities::default()
             },
             state: State::default(),

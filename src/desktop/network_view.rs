@@ -7,6 +7,7 @@ use peercrawl_overlay::{Contact, Member, PeerId, Role, Statistics, Traffic, addr
 use peercrawl_ui::command::{PeerColumn, TableRequest};
 use peercrawl_ui::model::{self, Network, Node, OverlayKind, PeerRow, View};
 
+use crate::distribution::{self, Distribution, DistributionKind, Key, Ownership, StaticRanges};
 use crate::engine::{Engine, Standing, version_of};
 
 /// Nodes that are drawn at most.
@@ -197,10 +198,25 @@ fn compare(one: &PeerRow, other: &PeerRow, column: PeerColumn) -> Ordering {
     }
 }
 
-/// Each peer's part of all hosts: by its weight among those who are there.
+/// Each peer's part of all hosts: by its weight among those who are there, or a range of the
+/// same size for each, whoever is there.
 fn shares(engine: &Engine) -> HashMap<PeerId, f64> {
-    let ownership = engine.ownership();
+    shares_in(&engine.ownership())
+}
+
+fn shares_in(ownership: &Ownership) -> HashMap<PeerId, f64> {
     let members = ownership.members();
+    if let DistributionKind::Static { peers } = ownership.kind() {
+        let ranges = StaticRanges::new(peers, members);
+        // Two may have the same number, and one of them the range.
+        let has_range = |one: &&distribution::Member| {
+            let range = one.index.and_then(|index| ranges.range(index));
+            range.is_some_and(|range| ranges.owner(Key(*range.start())) == Some(one.id))
+        };
+        let part = 1.0 / f64::from(peers.get());
+        let owners = members.iter().filter(has_range);
+        return owners.map(|one| (one.id, part)).collect();
+    }
     let all: u32 = members.iter().map(|one| u32::from(one.capacity)).sum();
     let share = |capacity: u8| match all {
         0 if members.len() <= 1 => 1.0,
@@ -267,6 +283,32 @@ mod tests {
         engine.finish();
         assert_eq!(engine.overlay().members().len(), 1, "the other one");
         assert_eq!(seen(), (Some(false), 0, 0));
+    }
+
+    /// One of four ranges was shown as a third of all hosts while the fourth peer was away.
+    #[test]
+    fn a_static_range_is_as_large_whoever_is_there() {
+        let member = |number: u8, capacity, index| distribution::Member {
+            id: PeerId::repeat(number),
+            capacity,
+            index: Some(index),
+        };
+        let members = [
+            member(1, 4, 0),
+            member(2, 16, 1),
+            member(3, 0, 2),
+            member(4, 4, 1),
+        ];
+        let peers = std::num::NonZeroU32::new(4).unwrap();
+        let shares = |kind| {
+            let shares = shares_in(&Ownership::new(PeerId::repeat(1), kind, &members));
+            let share = |number| shares.get(&PeerId::repeat(number)).copied();
+            [1, 2, 3, 4].map(|number| share(number).unwrap_or(0.0))
+        };
+        let cut = shares(DistributionKind::Static { peers });
+        assert_eq!(cut, [0.25, 0.25, 0.0, 0.0], "paused, and a number twice");
+        let weighed = shares(DistributionKind::Rendezvous);
+        assert_eq!(weighed[1], 16.0 / 24.0);
     }
 
     #[test]

@@ -5,8 +5,8 @@
 
 use super::desk::Desk;
 use super::stage::WORTH_SAYING_MS;
-use crate::engine::Engine;
 use crate::engine::tables::{DelayWhy, SiteColumn, SiteQuery, SiteRow};
+use crate::engine::{Engine, Standing};
 use crate::report::Report;
 
 /// What is known of it.
@@ -20,6 +20,8 @@ pub struct Reach {
     looked_ms: Option<u64>,
     /// Since when it has been waiting for others, with nothing to do without them.
     alone_since_ms: Option<u64>,
+    /// Since when it has been out of the network although nothing keeps it from joining.
+    away_since_ms: Option<u64>,
 }
 
 impl Reach {
@@ -45,6 +47,19 @@ impl Reach {
     /// How long that has been so.
     pub fn alone_ms(&self, now_ms: u64) -> u64 {
         self.alone_since_ms
+            .map_or(0, |at_ms| now_ms.saturating_sub(at_ms))
+    }
+
+    /// Takes in whether it is out of the network at this time although nothing keeps it from
+    /// joining.
+    pub fn stay_away(&mut self, is_away: bool, now_ms: u64) {
+        let since_ms = self.away_since_ms.unwrap_or(now_ms);
+        self.away_since_ms = is_away.then_some(since_ms);
+    }
+
+    /// How long that has been so.
+    pub fn away_ms(&self, now_ms: u64) -> u64 {
+        self.away_since_ms
             .map_or(0, |at_ms| now_ms.saturating_sub(at_ms))
     }
 
@@ -195,6 +210,8 @@ impl Desk {
             reach.hear(engine.limits().bytes_down(), now_ms);
             let state = engine.run_state();
             let is_running = state.why.is_none() && !engine.ledger().is_archive_full();
+            let is_away = state.why.is_none() && state.standing == Standing::Left;
+            reach.stay_away(is_away, now_ms);
             reach.meet(is_running && self.is_alone(engine), now_ms);
             if is_running && is_idle && reach.is_due(now_ms) {
                 reach.look(&engine.sites(&MOST_WAITING).rows, now_ms);

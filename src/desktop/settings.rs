@@ -149,6 +149,19 @@ pub fn view(config: &config::Settings) -> Settings {
     }
 }
 
+/// The hours of a day that is off are not in the config file; the window does not forget
+/// them for as long as it is there.
+pub fn keep_hours(days: &mut [DayHours; 7], before: &[DayHours; 7]) {
+    for (day, before) in days.iter_mut().zip(before) {
+        if !day.on {
+            *day = DayHours {
+                on: false,
+                ..*before
+            };
+        }
+    }
+}
+
 /// Fills in what the first page proposes, where no limit is set yet.
 pub fn propose(shown: &mut Settings) {
     let proposed = Settings::default();
@@ -216,6 +229,26 @@ mod tests {
             assert_ne!(before, shown, "{change:?} changes nothing here");
             assert_eq!(view(&config), shown, "{change:?}");
         }
+    }
+
+    /// A day that was unticked and ticked again was open all day.
+    #[test]
+    fn a_day_that_is_off_keeps_its_hours() {
+        let night = |on| DayHours {
+            on,
+            from_hour: 22,
+            to_hour: 6,
+        };
+        let mut config = config::Settings::default();
+        for (key, value) in entries(&Setting::Schedule([night(false); 7])) {
+            config.apply_flag(&format!("{key}={value}")).unwrap();
+        }
+        let mut shown = view(&config).schedule;
+        shown[6].on = true;
+        let open = shown[6];
+        keep_hours(&mut shown, &[night(true); 7]);
+        assert_eq!(shown[..6], [night(false); 6]);
+        assert_eq!(shown[6], open, "what is on is as the file has it");
     }
 
     #[test]

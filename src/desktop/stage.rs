@@ -60,6 +60,10 @@ pub struct Facts {
     pub silent_ms: u64,
     /// Whether no host that was tried can be reached.
     pub all_fail: bool,
+    /// How long it has been out of the network although nothing keeps it from joining.
+    pub away_ms: u64,
+    /// Whether the volunteer's limits may keep a host waiting that could be visited.
+    pub is_limited: bool,
 }
 
 /// Nothing for so long is worth a word; less is the usual pause between two pages.
@@ -107,6 +111,8 @@ impl Facts {
             ) => RunState::Paused(PauseReason::Until { at_ms }),
             (_, Some(reason), _) => RunState::Paused(reason),
             (_, None, Some(trouble)) => needs_you(trouble),
+            // It fetches nothing before it is back.
+            _ if self.away_ms >= WORTH_SAYING_MS => RunState::Waiting(WaitReason::CannotJoin),
             _ if self.idle_ms < WORTH_SAYING_MS => RunState::Crawling,
             _ if self.all_fail && self.silent_ms >= OFFLINE_MS => {
                 RunState::Waiting(WaitReason::Offline)
@@ -116,6 +122,7 @@ impl Facts {
                 Some(until_ms) if until_ms > self.now_ms => {
                     RunState::Waiting(WaitReason::HostsRest { until_ms })
                 }
+                Some(_) if self.is_limited => RunState::Waiting(WaitReason::Limits),
                 None if self.outstanding == 0 => RunState::Waiting(WaitReason::NoAddresses),
                 _ => RunState::Crawling,
             },
@@ -149,7 +156,59 @@ mod tests {
             idle_ms: 0,
             silent_ms: 0,
             all_fail: false,
+            away_ms: 0,
+            is_limited: false,
         }
+    }
+
+    /// It said that it crawled, and fetched nothing.
+    #[test]
+    fn who_cannot_come_back_into_the_network_says_so() {
+        let away = |away_ms, hold| Facts {
+            away_ms,
+            hold,
+            idle_ms: 60_000,
+            ..facts()
+        };
+        let waits = RunState::Waiting(WaitReason::CannotJoin);
+        assert_eq!(away(WORTH_SAYING_MS, None).state(), waits);
+        assert_eq!(
+            away(3_000, None).state(),
+            RunState::Crawling,
+            "it is on its way"
+        );
+        let metered = Some(PauseReason::Metered);
+        let held = away(WORTH_SAYING_MS, metered).state();
+        assert_eq!(held, RunState::Paused(PauseReason::Metered));
+    }
+
+    #[test]
+    fn a_limit_that_keeps_hosts_waiting_is_the_reason() {
+        let ready = Facts {
+            fetching: 0,
+            idle_ms: 9_000,
+            is_limited: true,
+            ..facts()
+        };
+        let limits = RunState::Waiting(WaitReason::Limits);
+        assert_eq!(ready.state(), limits);
+        let until_ms = ready.now_ms + 1_000;
+        let resting = Facts {
+            next_ms: Some(until_ms),
+            ..ready.clone()
+        };
+        let rest = RunState::Waiting(WaitReason::HostsRest { until_ms });
+        assert_eq!(resting.state(), rest, "no limit does that");
+        let fetching = Facts {
+            fetching: 1,
+            ..ready.clone()
+        };
+        assert_eq!(fetching.state(), RunState::Crawling);
+        let looking_up = Facts {
+            next_ms: None,
+            ..ready
+        };
+        assert_eq!(looking_up.state(), RunState::Crawling);
     }
 
     #[test]

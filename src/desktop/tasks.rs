@@ -130,24 +130,50 @@ pub fn open_folder(orders: &Sender<Order>, folder: PathBuf) {
         _ => "xdg-open",
     };
     start(orders, "open-folder", move || {
-        let mut command = Command::new(program);
-        command
-            .arg(&folder)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
-        match command.status() {
-            Ok(_) => Order::Done(Ok(String::new())),
-            Err(why) => Order::Done(Err(format!(
-                "The folder could not be opened ({why}). It is {}.",
-                folder.display()
-            ))),
-        }
+        let opened = open_with(program, &folder);
+        let words = |why| {
+            let folder = folder.display();
+            format!("The folder could not be opened ({why}). It is {folder}.")
+        };
+        Order::Done(opened.map(|()| String::new()).map_err(words))
     });
+}
+
+/// Has a program show a folder, which is made if it is not there: before the first crawl it
+/// is not.
+fn open_with(program: &str, folder: &Path) -> Result<(), String> {
+    std::fs::create_dir_all(folder).map_err(|why| why.to_string())?;
+    let mut command = Command::new(program);
+    command
+        .arg(folder)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let status = command.status();
+    let status = status.map_err(|why| format!("{program}: {why}"))?;
+    // The one of Windows says that it failed whatever came of it.
+    match status.success() || cfg!(windows) {
+        true => Ok(()),
+        false => Err(format!("{program}: {status}")),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A desktop without a file browser did nothing, and nobody was told.
+    #[test]
+    fn a_folder_that_cannot_be_shown_is_told_of() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = home.path().join("not/there/yet");
+        assert_eq!(open_with("true", &folder), Ok(()));
+        assert!(folder.is_dir(), "it is made");
+        let why = open_with("false", &folder).unwrap_err();
+        assert!(why.starts_with("false: "), "{why}");
+        assert!(open_with("no-such-program", &folder).is_err());
+        std::fs::write(home.path().join("file"), "").unwrap();
+        assert!(open_with("true", &home.path().join("file/x")).is_err());
+    }
 
     #[test]
     fn the_same_is_told_once_until_it_is_forgotten() {

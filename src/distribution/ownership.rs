@@ -96,6 +96,11 @@ impl Ownership {
         self.epoch
     }
 
+    /// How keys are distributed.
+    pub fn kind(&self) -> DistributionKind {
+        self.kind
+    }
+
     /// The members of this view, by ascending id.
     pub fn members(&self) -> &[Member] {
         &self.members

@@ -6,6 +6,7 @@
 //!
 //! - `wiring`: how the blocks are connected
 //! - `intake`: the threads that take in what other peers send
+//! - `seeding`: the thread that routes the seeds of crawls
 //! - `capacity`: how large a part this peer offers to take
 //! - `housekeeping`: snapshots, idle connections, overflow
 //! - `memory`: what goes to disk when there is too much of it
@@ -20,6 +21,7 @@ mod intake;
 mod members;
 mod memory;
 pub mod pausing;
+mod seeding;
 pub mod snapshot;
 pub mod tables;
 mod wiring;
@@ -44,7 +46,7 @@ use crate::canonical::{CanonicalForm, Refusal};
 use crate::clock::Clock;
 use crate::config::Settings;
 use crate::counters::Counters;
-use crate::crawl::{CrawlDefinition, CrawlId, Crawls};
+use crate::crawl::{Crawl, CrawlDefinition, CrawlId, Crawls};
 use crate::crawl_jobs::{CrawlJobs, Phase, SiteRecordError};
 use crate::distribution::Ownership;
 use crate::downloader::connection::Dialer;
@@ -53,7 +55,6 @@ use crate::ledger::{Kept, Ledger};
 use crate::limits::Limits;
 use crate::message::can_travel;
 use crate::preprocessor::{Preprocessor, Pressure};
-use crate::record::UrlRecord;
 use crate::report::Report;
 use crate::reputation::ReputationGuard;
 use crate::resolver::{NameService, ResolveQueue};
@@ -117,6 +118,8 @@ pub struct Engine {
     pausing: Arc<Pausing>,
     snapshot: Arc<ArcSwap<Snapshot>>,
     ledger: Arc<Ledger>,
+    /// Crawls whose seeds are to be routed.
+    seeding: Sender<Arc<Crawl>>,
     /// Pages that earlier runs have fetched.
     resumed_pages: u64,
     /// Dropped to tell the threads to end.
@@ -139,6 +142,9 @@ pub enum CrawlError {
     /// It could not be told to other peers, who would never hear of its URLs.
     #[error("there are {0} seeds, too many to tell other peers of: begin with fewer")]
     TooManySeeds(usize),
+    /// The seeds of many crawls before it still wait for room.
+    #[error("what was begun before still waits for room: make some, then try again")]
+    Busy,
 }
 
 /// How a crawl ended.
@@ -169,7 +175,8 @@ impl Engine {
         self.pausing.let_go();
     }
 
-    /// Takes part in a crawl that the user wants: its seeds are routed to where they belong.
+    /// Takes part in a crawl that the user wants: its seeds are routed to where they belong,
+    /// soon, by a thread of the engine. The crawl is outstanding from now on.
     ///
     /// If its scope or its bounds differ from what the user began before, in this run or an
     /// earlier one, it takes the place of that. What waits here is then judged by the new
@@ -182,26 +189,29 @@ impl Engine {
     /// other page is fetched again: what was turned away there, for its host or its depth,
     /// comes in only where it is met again, and what was dropped stays seen.
     pub fn begin(&self, definition: CrawlDefinition) -> Result<CrawlId, CrawlError> {
-        let id = definition.id();
-        let mut seeds = Vec::new();
+        if !can_travel(&definition) {
+            return Err(CrawlError::TooManySeeds(definition.seeds.len()));
+        }
+        self.begin_alone(definition)
+    }
+
+    /// The same for a crawl that other peers never hear of, however many seeds it has.
+    pub fn begin_alone(&self, definition: CrawlDefinition) -> Result<CrawlId, CrawlError> {
         for seed in &definition.seeds {
             let url = self.form.parse(seed);
-            seeds.push(UrlRecord {
-                url: url.map_err(|why| CrawlError::Seed(seed.clone(), why))?,
-                crawl: id,
-                depth: 0,
-                redirects: 0,
-                from: None,
-            });
+            url.map_err(|why| CrawlError::Seed(seed.clone(), why))?;
         }
-        if seeds.is_empty() {
+        if definition.seeds.is_empty() {
             return Err(CrawlError::NoSeeds);
         }
-        if !can_travel(&definition) {
-            return Err(CrawlError::TooManySeeds(seeds.len()));
-        }
         let crawl = self.crawls.add(definition, &self.form);
-        self.range.route(&crawl, seeds);
+        let id = crawl.id;
+        // First, so that the crawl does not look over before it has begun.
+        self.jobs.outstanding.add(1);
+        if self.seeding.try_send(crawl).is_err() {
+            self.jobs.outstanding.done(1);
+            return Err(CrawlError::Busy);
+        }
         Ok(id)
     }
 
@@ -490,13 +500,13 @@ impl Drop for Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config;
     use crate::crawl_jobs::Site;
     use crate::joining;
     use crate::resolver::SystemNames;
     use crate::seen_urls::EXACT_LIMIT;
 
-    #[test]
-    fn what_large_sites_have_lost_is_told_at_the_end() {
+    fn alone() -> Engine {
         let settings = Settings::default();
         let engine = Engine::start(Surroundings {
             overlay: joining::alone([7; 32]),
@@ -506,7 +516,29 @@ mod tests {
             kept: None,
             settings,
         });
-        let engine = engine.unwrap();
+        engine.unwrap()
+    }
+
+    #[test]
+    fn who_tells_nobody_begins_with_any_number_of_seeds() {
+        let engine = alone();
+        let mut crawl = CrawlDefinition::from_settings(&config::Crawl::default());
+        // Addresses that are not visited: nobody is asked for them.
+        let seed = |number| format!("http://10.0.{}.{}/", number / 250, number % 250);
+        crawl.seeds = (0..10_001).map(seed).collect();
+        let refused = engine.begin(crawl.clone());
+        assert!(matches!(refused, Err(CrawlError::TooManySeeds(10_001))));
+        assert_eq!(engine.outstanding(), 0);
+        engine.begin_alone(crawl).unwrap();
+        // Not before all of them are dealt with.
+        let ending = engine.wait(Duration::from_secs(60));
+        assert_eq!(ending, Some(Ending::Complete));
+        assert_eq!(engine.report().urls.blocked_address, 10_001);
+    }
+
+    #[test]
+    fn what_large_sites_have_lost_is_told_at_the_end() {
+        let engine = alone();
         let mut expected = 0.0;
         for host in ["a.example", "b.example"] {
             let mut site = Site::new(host);

@@ -184,14 +184,14 @@ fn table(
     let end = query.rows.end.min(keys.len());
     let first = query.rows.start.min(end);
     let row = |&(_, _, at): &(u64, u64, At)| match at {
-        At::Here(number) => row(&sites[number].lock(), usual_ms),
+        At::Here(number) => Some(row(&sites[number].lock(), usual_ms)),
         At::Away(number) => row_of_away(&away[number], &host_of),
     };
     SiteTable {
         total: keys.len(),
         away: away.len(),
         first,
-        rows: keys[first..end].iter().map(row).collect(),
+        rows: keys[first..end].iter().filter_map(row).collect(),
     }
 }
 
@@ -203,12 +203,12 @@ fn key_of_away(due_ms: Millis, queue: &AwayQueue, column: SiteColumn) -> u64 {
     }
 }
 
-fn row_of_away(away: &Away, host_of: impl Fn(Key) -> Option<String>) -> SiteRow {
+/// `None` if it has come back meanwhile: then the next table shows it.
+fn row_of_away(away: &Away, host_of: impl Fn(Key) -> Option<String>) -> Option<SiteRow> {
     let &(key, due_ms, queue) = away;
     let urls = queue.on_disk.urls as u64;
-    SiteRow {
-        // It may have come back meanwhile: then the next table shows it.
-        host: host_of(key).unwrap_or_default(),
+    Some(SiteRow {
+        host: host_of(key)?,
         waiting: urls,
         on_disk: urls,
         next_ms: Some(due_ms),
@@ -217,7 +217,7 @@ fn row_of_away(away: &Away, host_of: impl Fn(Key) -> Option<String>) -> SiteRow 
         fetched: 0,
         errors: 0,
         dropped: 0,
-    }
+    })
 }
 
 fn key(state: &SiteState, column: SiteColumn) -> u64 {
@@ -227,6 +227,8 @@ fn key(state: &SiteState, column: SiteColumn) -> u64 {
         SiteColumn::Waiting => site.queued() as u64,
         SiteColumn::InMemory => (site.queued() - site.on_disk()) as u64,
         SiteColumn::OnDisk => site.on_disk() as u64,
+        // Where nothing waits there is no next time.
+        SiteColumn::Next if site.queued() == 0 && state.phase != Phase::Leased => u64::MAX,
         SiteColumn::Next => next_ms(state).unwrap_or(0),
         SiteColumn::Delay => site.pace.delay_ms,
         SiteColumn::Fetched => site.counters.fetched,
@@ -349,6 +351,16 @@ mod tests {
         search.search = host(7);
         let found = table(search);
         assert_eq!((found.total, &*found.rows[0].host), (1, "away7.example"));
+        // One that has just come back was a line without a name.
+        let by_urls = query(SiteColumn::Waiting, true, 0..2);
+        let is_back = |key| name(key).filter(|host| host != "away19.example");
+        let found = super::table(&sites, &away, &by_urls, 1_000, is_back);
+        let hosts: Vec<_> = found.rows.iter().map(|row| &*row.host).collect();
+        assert_eq!(hosts, ["away18.example"]);
+        // Where nothing waits comes last, by the time of the next fetch.
+        let found = table(query(SiteColumn::Next, false, 0..30));
+        assert_eq!(found.rows[19].delay_why, DelayWhy::Away);
+        assert!(found.rows[20..].iter().all(|row| row.waiting == 0));
     }
 
     #[test]

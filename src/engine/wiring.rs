@@ -14,6 +14,7 @@ use super::housekeeping::Housekeeper;
 use super::intake::Intake;
 use super::memory::MemoryBudget;
 use super::pausing::Pausing;
+use super::seeding::{MOST_WAITING, Seeding};
 use super::{Engine, Offer, Snapshot, StartError, Surroundings, View, members};
 use crate::blocklist::BlockList;
 use crate::canonical::CanonicalForm;
@@ -306,6 +307,15 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
         };
         crew.hire(format!("intake-{number}"), move || intake.run())?;
     }
+    let (seeding, begun) = bounded(MOST_WAITING);
+    let seeds = Seeding {
+        begun,
+        range: range.clone(),
+        form: form.clone(),
+        outstanding: jobs.outstanding.clone(),
+        stop: stopped.clone(),
+    };
+    crew.hire("seeding".into(), move || seeds.run())?;
     let claims = ClaimSender {
         queue: undecided,
         overlay: overlay.clone(),
@@ -395,6 +405,7 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
         pausing,
         snapshot,
         ledger,
+        seeding,
         resumed_pages,
         stop: Some(stop),
         threads: crew.0,

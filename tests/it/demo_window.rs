@@ -35,6 +35,8 @@ fn the_demo_shows_its_first_peer_and_tells_when_it_is_over() {
     let share: f64 = model.peers.rows.iter().map(|row| row.share).sum();
     assert!((share - 1.0).abs() < 0.01, "they share all of it: {share}");
     assert_eq!(model.network.nodes.iter().filter(|node| node.me).count(), 1);
+    let can_start = model.abilities.start_at_login;
+    assert!(!can_start, "nothing of the real desktop is changed");
     let model = app.wait("the others are spoken to", |model| {
         let others = model.peers.rows.iter().filter(|row| !row.me);
         others

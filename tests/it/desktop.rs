@@ -483,7 +483,7 @@ fn a_join_file_is_shown_before_it_is_followed() {
 }
 
 /// A crawl of this site, which does not end before the test does.
-fn long_crawl(site: &Site) -> impl FnOnce(&mut Opening) {
+pub fn long_crawl(site: &Site) -> impl FnOnce(&mut Opening) {
     let seeds = vec![site.url.clone()];
     move |opening| {
         opening.settings.crawl.seeds = seeds;
@@ -677,6 +677,8 @@ fn a_blocked_site_is_left_alone_at_once() {
     assert_eq!(site.requests(), requests);
     app.send(Command::UnblockSite("127.0.0.1".into()));
     app.wait("off the list", |model| model.crawl.blocked_sites.is_empty());
+    // It stayed away for good.
+    wait_until("it comes back", || site.requests() > requests + 3);
     let config = app.config();
     let _folder = app.quit();
     assert!(read_config(&config).crawl.blocked_sites.is_empty());

@@ -248,6 +248,15 @@ fn a_thousand_crawls_of_strangers_stop_nobody() {
     assert_covered(&web, &peer.shutdown());
 }
 
+/// Waits until a paused peer has sent its seeds where they belong.
+fn wait_for_seeds(peer: &Engine) {
+    wait_until("the seeds are routed", || {
+        // In this order: what waits may become more meanwhile.
+        let waiting = peer.queued() + peer.handing_on();
+        waiting == peer.outstanding()
+    });
+}
+
 /// The user's own crawls are not counted, however many an earlier run has left.
 #[test]
 fn a_peer_with_very_many_crawls_of_its_own_takes_one_more() {
@@ -282,6 +291,7 @@ fn only_those_concerned_give_receipts() {
     wait_until("the owner is known", || peer.owners() == 2);
     peer.set_paused(true);
     peer.begin(whole(&web, &settings)).unwrap();
+    wait_for_seeds(&peer);
     let waiting = peer.handing_on() as usize;
     assert!(waiting > 0, "some seeds are the other's");
 
@@ -466,6 +476,7 @@ fn a_strangers_site_hides_nothing_and_brings_nothing_past_the_rules() {
     stranger.welcomes(VICTIM);
     peer.set_paused(true);
     let id = peer.begin(whole(&web, &settings)).unwrap();
+    wait_for_seeds(&peer);
 
     for url in web.truth().urls() {
         let host = url::Url::parse(&url)
@@ -518,6 +529,7 @@ fn a_site_that_its_owner_cannot_take_goes_on_where_it_is() {
     let first = engine(&large, &network, 1, &web);
     first.set_paused(true);
     let id = first.begin(whole(&web, &large)).unwrap();
+    wait_for_seeds(&first);
     let mut hosts = 0;
     for seed in web.seeds() {
         let host = url::Url::parse(&seed)
@@ -640,7 +652,7 @@ fn private_addresses_are_not_handed_on() {
     let mut crawl = settings.crawl.clone();
     crawl.seeds = (0..64).map(|n| format!("http://10.0.0.{n}/")).collect();
     peer.begin(CrawlDefinition::from_settings(&crawl)).unwrap();
-    assert_eq!(peer.outstanding(), 0, "none waits for its owner");
+    wait_until("none waits for its owner", || peer.outstanding() == 0);
     assert_eq!(peer.report().urls.blocked_address, 64);
 }
 

@@ -225,8 +225,16 @@ impl<B: Backend> App<B> {
         if !asked || self.closing {
             return;
         }
-        let idle = matches!(self.model.state, RunState::Stopped);
-        if idle || self.model.first_run.is_some() {
+        let state = &self.model.state;
+        // Something that cannot start, and does not try to, does nothing either.
+        let idle = match state {
+            RunState::Stopped => true,
+            RunState::NeedsYou { .. } => !state.can_finish(),
+            _ => false,
+        };
+        // Nothing would bring the window of a demo back that is all there is.
+        let is_lone_demo = self.model.demo.is_some_and(|demo| !demo.can_leave);
+        if idle || is_lone_demo || self.model.first_run.is_some() {
             self.closing = true;
             self.backend.send(Command::Quit);
             return;

@@ -211,6 +211,12 @@ pub fn sentence(model: &Model) -> String {
             format!("Waiting: every host asked for a pause, next page {until} · {peers}")
         }
         RunState::Waiting(WaitReason::Offline) => "Waiting: no internet connection".to_owned(),
+        RunState::Waiting(WaitReason::CannotJoin) => {
+            "Waiting: cannot join the network yet, trying again".to_owned()
+        }
+        RunState::Waiting(WaitReason::Limits) => {
+            format!("Waiting: your limits allow no page at the moment · {peers}")
+        }
         RunState::Paused(reason) => match *reason {
             PauseReason::ByYou => "Paused by you".to_owned(),
             PauseReason::Until { at_ms } => format!("Paused until {}", clock(at_ms)),
@@ -267,6 +273,11 @@ mod tests {
         let until_ms = model.now_ms + 4_200;
         model.state = RunState::Waiting(WaitReason::HostsRest { until_ms });
         assert!(sentence(&model).contains("next page in 5 s"));
+        model.state = RunState::Waiting(WaitReason::Limits);
+        let words = "Waiting: your limits allow no page at the moment · 12 peers";
+        assert_eq!(sentence(&model), words);
+        model.state = RunState::Waiting(WaitReason::CannotJoin);
+        assert!(sentence(&model).starts_with("Waiting: cannot join the network"));
         model.state = RunState::Finishing { fetches_left: 1 };
         assert_eq!(sentence(&model), "Finishing: 1 page under way");
         model.state = RunState::Finishing { fetches_left: 0 };

@@ -174,6 +174,10 @@ pub enum WaitReason {
     },
     /// There is no way to the internet at the moment.
     Offline,
+    /// It has left the network to save data, and cannot come back yet.
+    CannotJoin,
+    /// The volunteer's limits leave room for no page at the moment.
+    Limits,
 }
 
 /// Why it is paused.

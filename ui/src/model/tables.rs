@@ -112,7 +112,7 @@ pub struct HostRow {
     pub next_ms: Option<u64>,
     /// The time between two fetches.
     pub delay_ms: u64,
-    /// Why it is so long ("robots.txt", "slow server", "Retry-After").
+    /// Why it is so long ("robots.txt", "slow server", "rests: no answer in time").
     pub delay_why: String,
     /// Pages fetched.
     pub fetched: u64,

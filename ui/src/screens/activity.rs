@@ -205,7 +205,7 @@ fn results_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         });
     scene.view.results_rows = drawn.ask();
     if let Some(host) = block {
-        let text = format!("{host} is blocked: it will not be visited again.");
+        let text = format!("{host} is blocked: what waits for it is dropped.");
         scene.send_with_undo(
             Command::BlockSite(host.clone()),
             text,

@@ -52,14 +52,17 @@ pub fn first_run_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut FirstRunStat
             eframe::egui::Layout::top_down(eframe::egui::Align::LEFT),
             |ui| {
                 parts::heading_ui(ui, "Welcome to PeerCrawl");
-                ui.add(
-                    Label::new(
-                        "You lend a little of your internet connection, and together with other \
+                // It comes again when there is nothing left to crawl.
+                let so_far = match scene.model.totals.ever.pages {
+                    0 => " Nothing has been fetched yet.",
+                    _ => "",
+                };
+                let text = format!(
+                    "You lend a little of your internet connection, and together with other \
                      volunteers this computer collects public web pages for an archive that \
-                     belongs to nobody alone. Nothing has been fetched yet.",
-                    )
-                    .wrap(),
+                     belongs to nobody alone.{so_far}"
                 );
+                ui.add(Label::new(text).wrap());
                 parts::columns_ui(ui, 2, COLUMN_WIDTH, |columns| {
                     let second = 1 % columns.len();
                     parts::titled_card_ui(&mut columns[0], "It will", |ui| {

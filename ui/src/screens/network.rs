@@ -76,16 +76,17 @@ pub fn network_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut NetworkState) 
         if shortcuts::wants_search(ui.ctx()) {
             field.request_focus();
         }
-        // This computer has a line too, and is no peer of its own.
-        let peers = scene.model.peers.total.saturating_sub(1) as u64;
-        if peers > 0 && !is_away(scene) {
-            ui.weak(format!(
-                "{} and this computer",
-                format::counted(peers, "peer", "peers")
-            ));
+        let lines = scene.model.peers.total as u64;
+        if is_searched(scene) && lines > 0 && !is_away(scene) {
+            ui.weak(format::counted(lines, "match", "matches"));
+        } else if lines > 1 && !is_away(scene) {
+            // This computer has a line too, and is no peer of its own.
+            let peers = format::counted(lines - 1, "peer", "peers");
+            ui.weak(format!("{peers} and this computer"));
         }
     });
     let others = scene.model.peers.rows.iter().any(|peer| !peer.me);
+    let is_found = is_searched(scene) && scene.model.peers.total > 0;
     if is_away(scene) {
         let to_do = match scene.model.state.can_start() {
             true => "Press Start to go on.",
@@ -93,9 +94,9 @@ pub fn network_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut NetworkState) 
         };
         let what = "The peers are listed while this computer takes part";
         parts::empty_ui(ui, what, to_do);
-    } else if others || scene.model.peers.total > 1 {
+    } else if others || is_found || scene.model.peers.total > 1 {
         table::wide_ui(ui, TABLE_WIDTH, |ui| table_ui(ui, scene));
-    } else if scene.view.peers.search.is_empty() {
+    } else if !is_searched(scene) {
         let looking = match scene.model.network.looks_on_local_network {
             true => "Add one, open a join file, or wait: looking on your local network.",
             false => "Add one, or open a join file on the Crawl screen.",
@@ -108,6 +109,10 @@ pub fn network_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut NetworkState) 
             "Clear the search to see all of them.",
         );
     }
+}
+
+fn is_searched(scene: &Scene<'_>) -> bool {
+    !scene.view.peers.search.trim().is_empty()
 }
 
 /// Whether this computer takes no part at present.

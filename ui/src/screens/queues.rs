@@ -179,7 +179,7 @@ fn table_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
             true => scene.send_with_undo(unblock, format!("{host} may be visited again."), block),
             false => scene.send_with_undo(
                 block,
-                format!("{host} is blocked: it will not be visited again."),
+                format!("{host} is blocked: what waits for it is dropped."),
                 unblock,
             ),
         }

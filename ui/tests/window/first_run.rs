@@ -5,6 +5,15 @@ use peercrawl_ui::command::Begin;
 use peercrawl_ui::model::Field;
 use std::path::PathBuf;
 
+/// The page comes again when nothing is left to crawl.
+#[test]
+fn it_does_not_deny_what_was_fetched() {
+    let mut model = made_up::first_run();
+    model.totals.ever.pages = 1;
+    let window = Window::open(model);
+    assert!(window.has("belongs to nobody alone") && !window.has("fetched yet"));
+}
+
 fn began(settings: Vec<Setting>, with: Begin) -> Vec<Command> {
     vec![Command::Begin { settings, with }]
 }
@@ -17,6 +26,7 @@ fn it_says_what_it_will_use_before_anything_is_fetched() {
         "visit your private network",
         "asks robots not to go",
         "about 150 MB of memory",
+        "Nothing has been fetched yet.",
     ] {
         assert!(window.has(text), "{text}");
     }

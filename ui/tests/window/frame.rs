@@ -356,7 +356,7 @@ fn the_undo_that_is_about_to_be_pressed_stays_what_it_is() {
     window.press("Block site-1.example.org");
     window.press("Block site-2.example.org");
     window.sent();
-    let undo = "Undo: site-2.example.org is blocked: it will not be visited again.";
+    let undo = "Undo: site-2.example.org is blocked: what waits for it is dropped.";
     window.0.get_by_role_and_label(Role::Button, undo).focus();
     window.0.run_steps(4);
     let notice = |id| Notice {
@@ -499,8 +499,35 @@ fn on_wayland_the_window_is_minimised_and_goes_on() {
 
 #[test]
 fn a_stopped_crawl_is_closed_without_a_question() {
+    let troubled = |tries_again| RunState::NeedsYou {
+        text: "It cannot start.".to_owned(),
+        is_running: false,
+        tries_again,
+    };
+    for state in [RunState::Stopped, troubled(false)] {
+        let mut window = Window::open(made_up::model());
+        window.change(|model| model.state = state.clone());
+        close(&mut window);
+        assert_eq!(window.sent(), [Command::Quit], "{state:?}");
+    }
     let mut window = Window::open(made_up::model());
-    window.change(|model| model.state = RunState::Stopped);
+    window.change(|model| model.state = troubled(true));
     close(&mut window);
-    assert_eq!(window.sent(), [Command::Quit]);
+    assert_eq!(window.sent(), [], "it tries again, and is asked about");
+}
+
+/// *Keep crawling* hid the window of `peercrawl demo` for good: nothing could bring it back.
+#[test]
+fn a_demo_that_cannot_be_left_is_closed_without_a_question() {
+    for on_close in [OnClose::Ask, OnClose::KeepCrawling] {
+        for can_leave in [false, true] {
+            let mut model = made_up::model();
+            model.demo = Some(Demo { can_leave });
+            Arc::make_mut(&mut model.settings).on_close = on_close;
+            let mut window = Window::open(model);
+            close(&mut window);
+            let quits = window.sent() == [Command::Quit];
+            assert_eq!(quits, !can_leave, "{on_close:?}");
+        }
+    }
 }

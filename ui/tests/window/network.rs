@@ -121,10 +121,14 @@ fn peers_are_sorted_and_searched() {
         window.press(&format!("Sort by {name}"));
         assert_eq!(window.shown().peers.sort_by, column);
     }
+    assert!(window.has("12 peers and this computer"));
     window.fill("Search peers", "ab");
     assert_eq!(window.shown().peers.search, "ab");
+    // This computer need not be among what was found.
+    window.change(|model| Arc::make_mut(&mut model.peers).total = 3);
+    assert!(window.has("3 matches") && !window.has("and this computer"));
     window.change(|model| model.peers = Arc::new(View::default()));
-    assert!(window.has("No peer matches"));
+    assert!(window.has("No peer matches") && !window.has("0 matches"));
 }
 
 #[test]
