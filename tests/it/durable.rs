@@ -509,15 +509,17 @@ pub fn kept_peer(
     engine.unwrap()
 }
 
-/// Tables of the state in the order of their size, largest last.
-fn table_files(state: &Path) -> Vec<PathBuf> {
+/// Tables of the state and how large they are, the largest last.
+fn table_files(state: &Path) -> Vec<(u64, PathBuf)> {
     let mut files = Vec::new();
     for keyspace in fs::read_dir(state.join("keyspaces")).unwrap() {
         let tables = keyspace.unwrap().path().join("tables");
         let found = fs::read_dir(tables).into_iter().flatten();
-        files.extend(found.map(|file| file.unwrap().path()));
+        // One that is no longer needed may go at any moment.
+        let sized = |file: fs::DirEntry| Some((file.metadata().ok()?.len(), file.path()));
+        files.extend(found.filter_map(|file| sized(file.unwrap())));
     }
-    files.sort_by_cached_key(|file| fs::metadata(file).unwrap().len());
+    files.sort();
     files
 }
 
@@ -546,10 +548,12 @@ fn a_damaged_queue_is_set_aside_and_the_crawl_begins_anew() {
             }
             store.commit(&batch).unwrap();
         }
-        let is_there = || table_files(&data.path().join(PEER_STATE)).pop();
-        wait_until("a table", || is_there().is_some());
+        wait_until("a large table", || {
+            let largest = table_files(&data.path().join(PEER_STATE)).pop();
+            largest.is_some_and(|(bytes, _)| bytes > 1_000_000)
+        });
     }
-    let table = table_files(&data.path().join(PEER_STATE)).pop().unwrap();
+    let (_, table) = table_files(&data.path().join(PEER_STATE)).pop().unwrap();
     let mut bytes = fs::read(&table).unwrap();
     assert!(bytes.len() > 1_000_000, "{}", bytes.len());
     let middle = bytes.len() / 2;
