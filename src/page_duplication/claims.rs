@@ -419,7 +419,6 @@ mod tests {
         let network = MemoryNetwork::new();
         let overlay: Arc<dyn Overlay> = Arc::new(network.join(PeerId::repeat(1)));
         let silent: Vec<_> = (2..10).map(|n| network.join(PeerId::repeat(n))).collect();
-        let view = Arc::new(View::new(overlay.clone(), &settings.distribution));
         let counters = Arc::new(Counters::default());
         let (put, queue) = processing_queue(64);
         let outstanding = Arc::default();
@@ -428,21 +427,9 @@ mod tests {
             put.send(Undecided { page, owner }).unwrap();
         }
         drop(put);
-        let local = LocalPageDuplication {
-            me: overlay.me(),
-            range: ContentRangeValidator(view),
-            processor: ContentProcessor::new(60, Clock::start(), Ledger::nothing()),
-            processing: processing_queue(1).0,
-            pending: pending_queue(1).0,
-            ledger: Ledger::nothing(),
-            counters: counters.clone(),
-        };
         let sender = ClaimSender {
             queue,
-            overlay,
-            local: Arc::new(local),
-            settings: settings.content,
-            stop: never(),
+            ..sender(&settings, overlay, &counters)
         };
         sender.run();
         assert_eq!(counters.content_unknown.get(), 16, "none is lost");

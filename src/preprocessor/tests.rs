@@ -6,7 +6,7 @@ use crate::clock::Clock;
 use crate::crawl::{CrawlDefinition, Crawls};
 use crate::crawl_jobs::{OnDisk, SiteRecordError, Task};
 use crate::fingerprint::url_fingerprint;
-use crate::ledger::{Keeper, Kept};
+use crate::ledger::{Hands, Keeper, Kept};
 use crate::resolver::ResolveQueue;
 
 struct Door {
@@ -50,6 +50,35 @@ fn door_with(change: impl FnOnce(&mut config::Settings), ledger: Arc<Ledger>) ->
         counters,
         jobs,
     }
+}
+
+/// A door whose ledger is kept in a folder.
+fn kept_door(folder: &std::path::Path) -> (Door, Arc<Ledger>, Hands) {
+    let data = crate::store::DataFolder::open(folder).unwrap();
+    let kept = Kept::open(Arc::new(data), "state", None).unwrap();
+    let (ledger, hands) = Ledger::keeping(kept);
+    (door_with(|_| {}, ledger.clone()), ledger, hands)
+}
+
+/// The thread that writes a ledger down, until it is closed and this is dropped.
+fn write_down(
+    door: &Door,
+    ledger: &Arc<Ledger>,
+    hands: Hands,
+) -> (
+    crossbeam_channel::Sender<std::convert::Infallible>,
+    std::thread::JoinHandle<()>,
+) {
+    let (stop, stopped) = crossbeam_channel::bounded(0);
+    let keeper = Keeper {
+        ledger: ledger.clone(),
+        hands,
+        jobs: door.jobs.clone(),
+        counters: door.counters.clone(),
+        clock: Clock::start(),
+        stop: stopped,
+    };
+    (stop, std::thread::spawn(|| keeper.run()))
 }
 
 impl Door {
@@ -240,20 +269,8 @@ fn what_is_turned_away_for_lack_of_room_can_come_again() {
 #[test]
 fn what_memory_has_forgotten_the_disk_knows() {
     let folder = tempfile::TempDir::new().unwrap();
-    let data = crate::store::DataFolder::open(folder.path()).unwrap();
-    let kept = Kept::open(Arc::new(data), "state", None).unwrap();
-    let (ledger, hands) = Ledger::keeping(kept);
-    let door = door_with(|_| {}, ledger.clone());
-    let (stop, stopped) = crossbeam_channel::bounded(0);
-    let keeper = Keeper {
-        ledger: ledger.clone(),
-        hands,
-        jobs: door.jobs.clone(),
-        counters: door.counters.clone(),
-        clock: Clock::start(),
-        stop: stopped,
-    };
-    let keeper = std::thread::spawn(|| keeper.run());
+    let (door, ledger, hands) = kept_door(folder.path());
+    let (stop, keeper) = write_down(&door, &ledger, hands);
     let url = |number: u32| format!("http://a.example/{number}");
     let find = || door.preprocessor.classifier.find("a.example").unwrap();
     for number in 0..200 {
@@ -355,10 +372,7 @@ fn a_site_moves_when_nobody_is_at_work_on_its_pages() {
 #[test]
 fn what_cannot_be_read_of_a_queue_is_passed_over() {
     let folder = tempfile::TempDir::new().unwrap();
-    let data = crate::store::DataFolder::open(folder.path()).unwrap();
-    let kept = Kept::open(Arc::new(data), "state", None).unwrap();
-    let (ledger, _hands) = Ledger::keeping(kept);
-    let door = door_with(|_| {}, ledger.clone());
+    let (door, ledger, _hands) = kept_door(folder.path());
     let key = Key::of_host("a.example");
     let url = CanonicalForm::new(&[]).parse("http://a.example/").unwrap();
     let mut site = crate::crawl_jobs::Site::new("a.example");
@@ -412,20 +426,8 @@ fn what_cannot_be_read_of_a_queue_is_passed_over() {
 #[test]
 fn a_page_whose_links_find_no_room_at_the_end_is_not_done() {
     let folder = tempfile::TempDir::new().unwrap();
-    let data = crate::store::DataFolder::open(folder.path()).unwrap();
-    let kept = Kept::open(Arc::new(data), "state", None).unwrap();
-    let (ledger, hands) = Ledger::keeping(kept);
-    let door = door_with(|_| {}, ledger.clone());
-    let (stop, stopped) = crossbeam_channel::bounded(0);
-    let keeper = Keeper {
-        ledger: ledger.clone(),
-        hands,
-        jobs: door.jobs.clone(),
-        counters: door.counters.clone(),
-        clock: Clock::start(),
-        stop: stopped,
-    };
-    let keeper = std::thread::spawn(|| keeper.run());
+    let (door, ledger, hands) = kept_door(folder.path());
+    let (stop, keeper) = write_down(&door, &ledger, hands);
     assert_eq!(door.knock("http://a.example/"), Admission::Queued);
     let cell = door.preprocessor.classifier.find("a.example").unwrap();
     let next_task = || {
