@@ -4,7 +4,7 @@ use super::*;
 use crate::canonical::CanonicalForm;
 use crate::clock::Clock;
 use crate::crawl::{CrawlDefinition, Crawls};
-use crate::crawl_jobs::{OnDisk, SiteRecordError, Task};
+use crate::crawl_jobs::{OnDisk, SiteRecordError, Task, Unfinished};
 use crate::fingerprint::url_fingerprint;
 use crate::ledger::{Hands, Keeper, Kept};
 use crate::resolver::ResolveQueue;
@@ -82,6 +82,22 @@ fn write_down(
 }
 
 impl Door {
+    /// Takes the first page out of a site's queue. Its robots rules allow everything.
+    fn begin_page(&self, cell: &SiteCell) -> Unfinished {
+        let next_task = || {
+            let mut state = cell.lock();
+            self.jobs.next_task(&mut state, |_| false, |_, _| {})
+        };
+        if let (Task::Robots { origin }, _) = next_task() {
+            let rules = crate::robots::Robots::allow_all();
+            let now_ms = self.jobs.now_ms();
+            cell.lock().site.set_rules(&origin, rules, now_ms);
+        }
+        let (task, unfinished) = next_task();
+        assert!(matches!(task, Task::Page(_)));
+        unfinished.unwrap()
+    }
+
     fn knock(&self, url: &str) -> Admission {
         self.knock_at(url, 1)
     }
@@ -349,17 +365,7 @@ fn a_site_moves_when_nobody_is_at_work_on_its_pages() {
     assert_eq!(door.knock("http://a.example/1"), Admission::Queued);
     assert_eq!(door.knock("http://a.example/2"), Admission::Queued);
     let cell = door.preprocessor.classifier.find("a.example").unwrap();
-    let next_task = || {
-        let mut state = cell.lock();
-        door.jobs.next_task(&mut state, |_| false, |_, _| {})
-    };
-    if let (Task::Robots { origin }, _) = next_task() {
-        let now_ms = door.jobs.now_ms();
-        let rules = crate::robots::Robots::allow_all();
-        cell.lock().site.set_rules(&origin, rules, now_ms);
-    }
-    let (task, unfinished) = next_task();
-    assert!(matches!(task, Task::Page(_)));
+    let unfinished = door.begin_page(&cell);
     let freeze = || door.preprocessor.freeze_at_once("a.example").unwrap();
     assert!(matches!(freeze(), Err(SiteRecordError::Busy(_))));
     assert!(!cell.has_left(), "it stays as it is");
@@ -430,17 +436,7 @@ fn a_page_whose_links_find_no_room_at_the_end_is_not_done() {
     let (stop, keeper) = write_down(&door, &ledger, hands);
     assert_eq!(door.knock("http://a.example/"), Admission::Queued);
     let cell = door.preprocessor.classifier.find("a.example").unwrap();
-    let next_task = || {
-        let mut state = cell.lock();
-        door.jobs.next_task(&mut state, |_| false, |_, _| {})
-    };
-    if let (Task::Robots { origin }, _) = next_task() {
-        let now_ms = door.jobs.now_ms();
-        let rules = crate::robots::Robots::allow_all();
-        cell.lock().site.set_rules(&origin, rules, now_ms);
-    }
-    let (_, unfinished) = next_task();
-    assert!(unfinished.is_some());
+    let unfinished = door.begin_page(&cell);
     door.preprocessor.set_room(1);
     door.jobs.close();
     std::thread::scope(|scope| {

@@ -16,7 +16,7 @@ use peercrawl::engine::{Ending, Engine, Standing, Surroundings, WhyStopped};
 use peercrawl::joining;
 use peercrawl::limits::Limits;
 use peercrawl_overlay::memory::MemoryNetwork;
-use peercrawl_overlay::{Overlay, PeerId};
+use peercrawl_overlay::{Overlay, PeerId, Statistics};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
@@ -214,48 +214,49 @@ fn two_peers(settings: &mut Settings, web: &Arc<Web>) -> [Engine; 2] {
     [engine, other]
 }
 
-/// What comes from sites and what comes from other peers is one download.
-#[test]
-fn a_download_limit_holds_fetches_and_overlay_together() {
+/// Two peers crawl, and what one of them passes with sites and with the other keeps one limit
+/// of 64 KiB/s, and uses it.
+fn assert_held_together(
+    settings: &mut Settings,
+    passed: fn(&Limits) -> u64,
+    with_peers: fn(&Statistics) -> u64,
+    what: &str,
+) {
     let web = web(small_pages());
-    let mut settings = settings();
-    settings.limits.download_kib = 64;
-    // Many small messages.
-    settings.handing_on.batch_urls = 2;
-    let [engine, other] = two_peers(&mut settings, &web);
-    engine.begin(whole(&web, &settings)).unwrap();
+    let [engine, other] = two_peers(settings, &web);
+    engine.begin(whole(&web, settings)).unwrap();
     let (limits, overlay) = (engine.limits().clone(), engine.overlay().clone());
-    let from_peers = || overlay.statistics().socket_bytes_received;
-    let before = from_peers();
-    assert_kept(64, ten_seconds_of(|| limits.bytes_down()), "received");
-    let from_peers = from_peers() - before;
-    println!("of it {from_peers} bytes from the other peer");
-    assert!(from_peers > 10 * KIB, "{from_peers} bytes from the other");
+    let with_peers = || with_peers(&overlay.statistics());
+    let before = with_peers();
+    assert_kept(64, ten_seconds_of(|| passed(&limits)), what);
+    let with_peers = with_peers() - before;
+    println!("of it {with_peers} bytes with the other peer");
+    assert!(with_peers > 10 * KIB, "{with_peers} bytes with the other");
     assert!(engine.queued() > 0, "there was work enough");
     assert_eq!(engine.shutdown().errors_in_all(), 0);
     other.shutdown();
 }
 
+/// What comes from sites and what comes from other peers is one download.
+#[test]
+fn a_download_limit_holds_fetches_and_overlay_together() {
+    let mut settings = settings();
+    settings.limits.download_kib = 64;
+    // Many small messages.
+    settings.handing_on.batch_urls = 2;
+    let of_peers = |statistics: &Statistics| statistics.socket_bytes_received;
+    assert_held_together(&mut settings, Limits::bytes_down, of_peers, "received");
+}
+
 /// What a peer sends to sites and what it sends to other peers is one upload.
 #[test]
 fn an_upload_limit_holds_fetches_and_overlay_together() {
-    let web = web(small_pages());
     let mut settings = settings();
     settings.limits.upload_kib = 64;
     // Requests so long that a few of them are all that is allowed.
     settings.politeness.bot_page = format!("https://bot.example/{}", "a".repeat(1_500));
-    let [engine, other] = two_peers(&mut settings, &web);
-    engine.begin(whole(&web, &settings)).unwrap();
-    let (limits, overlay) = (engine.limits().clone(), engine.overlay().clone());
-    let to_peers = || overlay.statistics().socket_bytes_sent;
-    let before = to_peers();
-    assert_kept(64, ten_seconds_of(|| limits.bytes_up()), "sent");
-    let to_peers = to_peers() - before;
-    println!("of it {to_peers} bytes to the other peer");
-    assert!(to_peers > 10 * KIB, "{to_peers} bytes to the other peer");
-    assert!(engine.queued() > 0, "there was work enough");
-    assert_eq!(engine.shutdown().errors_in_all(), 0);
-    other.shutdown();
+    let of_peers = |statistics: &Statistics| statistics.socket_bytes_sent;
+    assert_held_together(&mut settings, Limits::bytes_up, of_peers, "sent");
 }
 
 /// A page that takes long because of our own limit is not the server's fault.
