@@ -14,6 +14,7 @@ mod crawling;
 mod crew;
 mod demo_window;
 mod desktop;
+mod desktop_controls;
 mod desktop_crawl;
 mod desktop_warnings;
 mod durable;
