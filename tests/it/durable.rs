@@ -263,7 +263,7 @@ fn memory_stays_flat() {
         assert_eq!(child.try_wait().unwrap(), None, "it ended");
         let resident = memory_mib(child.id(), "VmRSS:");
         samples.push((begun.elapsed().as_secs_f64(), resident));
-        if samples.len() % 60 == 0 {
+        if samples.len().is_multiple_of(60) {
             let pages = web.log().served;
             println!("{} s: {resident:.0} MiB, {pages} pages", samples.len());
         }
