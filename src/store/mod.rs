@@ -40,7 +40,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fjall::{Database, Keyspace, PersistMode};
+use fjall::{AbstractTree, Database, Keyspace, PersistMode};
 use parking_lot::{Mutex, RwLock};
 use peercrawl_overlay::whole_file;
 
@@ -48,7 +48,7 @@ pub use batch::Batch;
 pub use error::StoreError;
 use error::guarded;
 pub use folder::{DataFolder, SetAside};
-use tables::Tables;
+use tables::{PART_BYTES, Tables};
 
 /// The state of one peer. It may be shared between threads; commits queue up.
 pub struct Store {
@@ -292,10 +292,7 @@ impl Opened {
     }
 
     fn commit(&self, batch: &Batch) -> Result<(), StoreError> {
-        self.wait_while(|table| {
-            table.sealed_memtable_count() > MOST_FULL_PARTS
-                || table.l0_table_count() > MOST_FRESH_FILES
-        })?;
+        self.make_room()?;
         let mut committed = self.committed.lock();
         let number = *committed + 1;
         let mut writes = self.database.batch().durability(Some(PersistMode::Buffer));
@@ -303,6 +300,34 @@ impl Opened {
         writes.insert(&self.tables.totals, tables::BATCH, number.to_be_bytes());
         writes.commit().map_err(|error| self.told(error))?;
         *committed = number;
+        Ok(())
+    }
+
+    /// No table has more in memory than a batch may be added to.
+    ///
+    /// The database can do so by itself: past a threshold each batch asks the thread that
+    /// writes tables to begin a new part. But while that thread sorts files in, the parts
+    /// grow without bound, and the thousand requests that there is room for come together
+    /// within seconds. Then it waits, for ever, for room for a request of its own.
+    fn make_room(&self) -> Result<(), StoreError> {
+        self.wait_while(|table| {
+            table.sealed_memtable_count() > MOST_FULL_PARTS
+                || table.l0_table_count() > MOST_FRESH_FILES
+        })?;
+        let is_full = |table: &&Keyspace| table.tree.active_memtable().size() >= PART_BYTES;
+        let full = self.tables.all().into_iter().filter(is_full);
+        self.begin_parts(full)
+    }
+
+    /// Has what these tables collected written into files.
+    fn begin_parts<'a>(
+        &self,
+        tables: impl IntoIterator<Item = &'a Keyspace>,
+    ) -> Result<(), StoreError> {
+        for table in tables {
+            let begun = table.rotate_memtable();
+            begun.map_err(|error| self.told(error))?;
+        }
         Ok(())
     }
 
@@ -333,10 +358,7 @@ impl Opened {
 
     /// Writes into tables, and to the disk, what only the journal has.
     fn write_tables(&self) -> Result<(), StoreError> {
-        for table in self.tables.all() {
-            let begun = table.rotate_memtable();
-            begun.map_err(|error| self.told(error))?;
-        }
+        self.begin_parts(self.tables.all())?;
         self.wait_while(|table| table.sealed_memtable_count() > 0)
     }
 

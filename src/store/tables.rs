@@ -14,6 +14,9 @@
 //!
 //! Numbers are big-endian, so that their order is the order of the keys.
 
+use std::sync::Arc;
+
+use fjall::compaction::Leveled;
 use fjall::config::PartitioningPolicy;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions};
 
@@ -24,7 +27,10 @@ pub(super) const JOURNAL_BYTES: u64 = 64 << 20;
 /// Each table collects so much in memory before it writes a file. Two such wait to be
 /// written in each of five busy tables before writers wait: what a crawl takes at its
 /// beginning, when every link is new.
-const WAITING_BYTES: u64 = 1 << 20;
+pub(super) const PART_BYTES: u64 = 1 << 20;
+/// How large files are. New ones are merged with all of the first level, which has four of
+/// these: with larger ones, each megabyte that is written has hundreds written again.
+const FILE_BYTES: u64 = 4 << 20;
 
 /// How many there are.
 pub(super) const COUNT: usize = 9;
@@ -54,9 +60,10 @@ impl Tables {
         // In one piece, the filter and the index of a large file are read whole, and
         // checked, for each key that is looked up: hundreds of kilobytes.
         let in_pieces = || PartitioningPolicy::all(true);
+        let merging = Arc::new(Leveled::default().with_table_target_size(FILE_BYTES));
         let options = || {
             KeyspaceCreateOptions::default()
-                .max_memtable_size(WAITING_BYTES)
+                .compaction_strategy(merging.clone())
                 .filter_block_partitioning_policy(in_pieces())
                 .index_block_partitioning_policy(in_pieces())
         };

@@ -44,6 +44,34 @@ fn filled() -> Batch {
     batch
 }
 
+/// The database's one thread sorted files in, which takes long, and what came meanwhile stayed
+/// in memory. After some seconds of that it waited for itself, and nothing was written any more.
+#[test]
+fn what_waits_to_be_written_is_bounded_however_fast_it_comes() {
+    // Of the one table that is busy: a part that fills up, those that are full, and a batch.
+    const BATCH_BYTES: u64 = 600 * 1_100;
+    const MOST: u64 = (2 + MOST_FULL_PARTS as u64) * PART_BYTES + 2 * BATCH_BYTES;
+    let folder = TempDir::new().unwrap();
+    let (_data, store) = open(folder.path());
+    let waiting = || {
+        let open = store.open.read();
+        open.as_ref().unwrap().database.write_buffer_size()
+    };
+    let record = [7; 1_000];
+    for number in 0..150_u64 {
+        let mut batch = Batch::new();
+        for content in 0..600 {
+            // All over the table, so that all of it is sorted again.
+            let place = (number * 600 + content).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let fingerprint = [place.to_be_bytes(), content.to_be_bytes()].concat();
+            let fingerprint = ContentFingerprint(fingerprint.try_into().unwrap());
+            batch.content(fingerprint, &record);
+        }
+        store.commit(&batch).unwrap();
+        assert!(waiting() <= MOST, "{} of {MOST} bytes", waiting());
+    }
+}
+
 #[test]
 fn everything_is_read_back_in_order() {
     let folder = TempDir::new().unwrap();
