@@ -18,6 +18,9 @@ use crate::config::{Pause, Schedule, Settings};
 const PERIOD: Duration = Duration::from_secs(2);
 /// How often programs are asked, which costs more.
 const ASKING_PERIOD: Duration = Duration::from_secs(10);
+/// How often they are asked that have never answered, and that no rule needs: the window
+/// offers only rules that can work.
+const TRYING_PERIOD: Duration = Duration::from_secs(60);
 
 /// Where the readings come from.
 #[derive(Debug, Clone)]
@@ -197,12 +200,42 @@ impl Drop for Watcher {
     }
 }
 
-/// Reads, and remembers what is too dear to be asked for each time.
+/// An answer that is too dear to be asked for each time.
+struct Asked<T> {
+    answer: Option<T>,
+    at: Option<Instant>,
+}
+
+impl<T: Copy> Asked<T> {
+    fn nobody() -> Self {
+        Self {
+            answer: None,
+            at: None,
+        }
+    }
+
+    /// The answer, asked for anew if it is old and a rule needs it, or if there is none.
+    fn get(&mut self, is_needed: bool, now: Instant, ask: impl FnOnce() -> Option<T>) -> Option<T> {
+        let period = match is_needed {
+            true => ASKING_PERIOD,
+            false if self.answer.is_none() => TRYING_PERIOD,
+            false => return self.answer,
+        };
+        if self.at.is_none_or(|at| now - at >= period) {
+            self.answer = ask();
+            self.at = Some(now);
+        }
+        self.answer
+    }
+}
+
+/// Reads, and remembers what was asked.
 struct Reader {
     sources: Sources,
     processor: ProcessorReader,
-    asked: Option<Instant>,
-    last: Reading,
+    others_percent: Option<f64>,
+    is_metered: Asked<bool>,
+    unused_for: Asked<Duration>,
 }
 
 impl Reader {
@@ -210,30 +243,28 @@ impl Reader {
         Self {
             processor: ProcessorReader::new(&sources.processor),
             sources,
-            asked: None,
-            last: Reading::default(),
+            others_percent: None,
+            is_metered: Asked::nobody(),
+            unused_for: Asked::nobody(),
         }
     }
 
     fn read(&mut self, pause: &Pause, now_ms: u64) -> Reading {
-        let reading = &mut self.last;
-        reading.is_on_battery = battery::is_on_battery(&self.sources.power_supplies);
         // Two looks that come right after each other tell nothing of the processor.
-        reading.others_percent = self.processor.others_percent().or(reading.others_percent);
+        self.others_percent = self.processor.others_percent().or(self.others_percent);
+        let mut reading = Reading {
+            is_on_battery: battery::is_on_battery(&self.sources.power_supplies),
+            others_percent: self.others_percent,
+            ..Reading::default()
+        };
         if self.sources.asks_desktop {
-            let is_first = self.asked.is_none();
-            let is_due = self.asked.is_none_or(|at| at.elapsed() >= ASKING_PERIOD);
-            if is_first || is_due && pause.on_metered {
-                reading.is_metered = desktop::is_metered();
-            }
-            if is_first || is_due && pause.while_used {
-                reading.unused_for = desktop::unused_for(now_ms);
-            }
-            if is_due {
-                self.asked = Some(Instant::now());
-            }
+            let now = Instant::now();
+            let (is_metered, unused_for) = (&mut self.is_metered, &mut self.unused_for);
+            reading.is_metered = is_metered.get(pause.on_metered, now, desktop::is_metered);
+            let ask = || desktop::unused_for(now_ms);
+            reading.unused_for = unused_for.get(pause.while_used, now, ask);
         }
-        *reading
+        reading
     }
 }
 
@@ -242,6 +273,28 @@ mod tests {
     use super::*;
     use crate::conditions::Reason;
     use std::fs;
+
+    /// What did not answer at login was never asked again, and its rule never to be had.
+    #[test]
+    fn who_does_not_answer_is_asked_again_and_who_is_not_needed_is_left_alone() {
+        let (mut asked, start) = (Asked::nobody(), Instant::now());
+        let mut at = |seconds, is_needed, answer| {
+            let mut is_asked = false;
+            let now = start + Duration::from_secs(seconds);
+            let said = asked.get(is_needed, now, || {
+                is_asked = true;
+                answer
+            });
+            (is_asked, said)
+        };
+        assert_eq!(at(0, false, None), (true, None));
+        assert_eq!(at(30, false, Some(1)), (false, None));
+        assert_eq!(at(60, false, Some(1)), (true, Some(1)));
+        assert_eq!(at(900, false, Some(2)), (false, Some(1)), "nobody needs it");
+        assert_eq!(at(901, true, Some(2)), (true, Some(2)), "at once");
+        assert_eq!(at(902, true, Some(3)), (false, Some(2)));
+        assert_eq!(at(911, true, None), (true, None));
+    }
 
     #[test]
     fn a_verdict_follows_the_computer_and_the_rules() {

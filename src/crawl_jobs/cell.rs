@@ -70,6 +70,9 @@ pub struct SiteState {
     /// What was seen before the record was last thinned out; some of it may still be on
     /// its way to the disk.
     pub seen_before: SeenUrls,
+    /// Whether some of that came from another peer as layers: the disk cannot be asked about
+    /// one URL of those, so memory holds all of them.
+    pub has_foreign_layers: bool,
     /// How often it was thinned out.
     pub thinned: u64,
     /// The look that did so last.
@@ -152,6 +155,7 @@ impl SiteCell {
                 is_whole,
                 has_head: is_whole,
                 seen_before: SeenUrls::default(),
+                has_foreign_layers: false,
                 thinned: 0,
                 thinned_by: 0,
                 is_touched: false,

@@ -31,8 +31,7 @@ impl Desk {
         match order {
             Order::User(command) => self.carry_out(command),
             Order::Rung(join_file) => {
-                self.state.is_hidden = false;
-                self.state.raise_window += 1;
+                self.come_forward();
                 if let Some(path) = join_file {
                     self.read_join_file(&path);
                 }
@@ -92,13 +91,7 @@ impl Desk {
             Command::Show(view) => self.state.view = *view,
             Command::BlockSite(host) => self.block(&host, true),
             Command::UnblockSite(host) => self.block(&host, false),
-            Command::CheckSeeds(text) => {
-                let (form, crawl) = (self.form(), self.definition());
-                let network = &self.config.network;
-                let mut check = addresses::check_seeds(&form, network, &text, &crawl.seeds);
-                addresses::mark_surplus(&form, &mut check, crawl);
-                self.state.check = check;
-            }
+            Command::CheckSeeds(text) => self.check_seeds(&text),
             Command::AddSeeds(seeds) => self.add_seeds(&seeds),
             Command::RemoveSeeds(seeds) => self.remove_seeds(&seeds),
             Command::AddPeer(address) => self.add_peer(&address),
@@ -121,6 +114,12 @@ impl Desk {
             // The loop has ended with it.
             Command::Quit => {}
         }
+    }
+
+    /// Brings the window forward, if it is hidden or behind others.
+    fn come_forward(&mut self) {
+        self.state.is_hidden = false;
+        self.state.raise_window += 1;
     }
 
     fn form(&self) -> CanonicalForm {
@@ -212,6 +211,8 @@ impl Desk {
     fn go(&mut self) {
         let has_work = self.has_crawl() || self.engines().iter().any(|one| one.outstanding() > 0);
         if self.demo.is_none() && !(has_work && self.config.desktop.first_run_done) {
+            // From the tray, it is asked where nobody sees it.
+            self.come_forward();
             return self.ask_first();
         }
         if self.state.kept.wish == Wish::Crawl
@@ -279,6 +280,17 @@ impl Desk {
 
     fn set_seeds(&mut self, seeds: Vec<String>) {
         self.set_key("crawl.seeds", list(&seeds));
+        // What is typed beside them may have been one of them, or be one now.
+        let typed = std::mem::take(&mut self.state.check.text);
+        self.check_seeds(&typed);
+    }
+
+    fn check_seeds(&mut self, text: &str) {
+        let (form, crawl) = (self.form(), self.definition());
+        let network = &self.config.network;
+        let mut check = addresses::check_seeds(&form, network, text, &crawl.seeds);
+        addresses::mark_surplus(&form, &mut check, crawl);
+        self.state.check = check;
     }
 
     fn set_bootstrap(&mut self, addresses: Vec<String>) {
@@ -482,9 +494,18 @@ impl Desk {
             Some(_) => path,
             None => path.with_extension("peercrawl"),
         };
-        if path.exists() && JoinFile::read(&path).is_err() {
-            let why = "A file of that name is there, and is no join file. Choose another name.";
-            return self.problem(Field::NewJoinFile, why);
+        if path.exists() {
+            let why = match JoinFile::read(&path) {
+                Err(_) => "A file of that name is there, and is no join file.",
+                Ok(file) if file.settings.overlay.network != self.config.overlay.network => {
+                    "A join file of another network has that name."
+                }
+                // It was made before, and something has changed since.
+                Ok(_) => "",
+            };
+            if !why.is_empty() {
+                return self.problem(Field::NewJoinFile, format!("{why} Choose another name."));
+            }
         }
         if let Err(why) = super::config_file::replace(&path, text.as_bytes()) {
             return self.problem(Field::NewJoinFile, why.to_string());

@@ -44,26 +44,6 @@ impl Default for DemoSpec {
     }
 }
 
-/// Who has a say in whether it fetches.
-#[derive(Debug)]
-pub struct Say {
-    /// The volunteer wants it to.
-    pub is_wanted: bool,
-    /// The conditions, if they are watched.
-    pub lookout: Option<Lookout>,
-}
-
-impl Say {
-    /// Tells an engine before it begins.
-    fn tell(&self, engine: &Engine) {
-        let verdict = self.lookout.as_ref().map(|it| it.verdict_now(PATIENCE));
-        engine.pausing().set_verdict(verdict.unwrap_or_default());
-        if !self.is_wanted {
-            engine.pause();
-        }
-    }
-}
-
 /// The first look at the conditions is over by then, or nobody waits for it any more.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -103,12 +83,13 @@ impl From<String> for NoStart {
 }
 
 impl Crew {
-    /// Starts a peer, and takes part in the crawl of the settings if they name seeds.
-    /// It fetches nothing if the volunteer or the conditions are against it.
+    /// Starts a peer, and takes part in the crawl of the settings if they name seeds. It
+    /// fetches nothing until it is let go: what the volunteer wants may have changed by then.
+    /// The conditions, if they are watched, have been looked at.
     pub fn peer(
         settings: Settings,
         data: Option<&DataDirectory>,
-        say: &Say,
+        lookout: Option<&Lookout>,
     ) -> Result<Self, NoStart> {
         let limits = Limits::new(&settings.limits);
         let mut secret = [0; 32];
@@ -156,8 +137,8 @@ impl Crew {
         };
         let engine = Engine::start_held(surroundings).map_err(|why| why.to_string())?;
         engine.activity().watch(true);
-        say.tell(&engine);
-        engine.let_go();
+        let verdict = lookout.map(|lookout| lookout.verdict_now(PATIENCE));
+        engine.pausing().set_verdict(verdict.unwrap_or_default());
         if !definition.seeds.is_empty() {
             engine.begin(definition).map_err(|why| why.to_string())?;
         }

@@ -4,7 +4,7 @@
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::crew::{Crew, NoStart, Say};
+use super::crew::{Crew, NoStart};
 use super::desk::Desk;
 use super::reach::Reach;
 use super::stage::{Stage, Wish};
@@ -86,13 +86,10 @@ impl Desk {
         self.state.told = None;
         self.state.is_demo_told = false;
         let (config, data, demo) = (self.config.clone(), self.data.clone(), self.demo.clone());
-        let say = Say {
-            is_wanted: self.state.kept.wish == Wish::Crawl,
-            lookout: self.watcher.as_ref().map(Watcher::lookout),
-        };
+        let lookout = self.watcher.as_ref().map(Watcher::lookout);
         let work = move || match demo {
             Some(spec) => Crew::demo(&spec, config),
-            None => Crew::peer(config, data.as_deref(), &say),
+            None => Crew::peer(config, data.as_deref(), lookout.as_ref()),
         };
         self.state.engine = match thread::Builder::new().name("starting".into()).spawn(work) {
             Ok(thread) => EngineStage::Starting(thread),
@@ -179,7 +176,7 @@ impl Desk {
     }
 
     fn welcome(&mut self, crew: Crew) -> EngineStage {
-        self.state.has_run = true;
+        self.state.has_run |= !crew.is_demo();
         self.forget_trouble();
         if self.state.starts_again || crew.is_demo() != self.demo.is_some() {
             // It was left before it had begun.
@@ -229,6 +226,10 @@ impl Desk {
             engine.pausing().set_verdict(verdict.unwrap_or_default());
             if self.state.told != Some(wish) {
                 engine.pausing().set_wish(wish);
+            }
+            if self.state.told.is_none() {
+                // It has just come, and was held until it had heard this.
+                engine.let_go();
             }
         }
         if !self.engines().is_empty() {

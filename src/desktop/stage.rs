@@ -81,9 +81,11 @@ impl Facts {
                 _ => RunState::Stopped,
             },
             // It has failed to, and tries again: that is no news until it works.
-            Stage::Starting => match &self.trouble {
-                Some(trouble) => self.cannot_start(trouble),
-                None => RunState::Starting,
+            Stage::Starting => match (&self.trouble, self.wish) {
+                (_, Wish::Pause { until_ms }) => paused(until_ms),
+                (_, Wish::Stopped) => RunState::Finishing { fetches_left: 0 },
+                (Some(trouble), Wish::Crawl) => self.cannot_start(trouble),
+                (None, Wish::Crawl) => RunState::Starting,
             },
             Stage::Finishing | Stage::Ending => RunState::Finishing {
                 fetches_left: u32::try_from(self.fetching).unwrap_or(u32::MAX),
@@ -102,13 +104,7 @@ impl Facts {
 
     fn state_of_engine(&self) -> RunState {
         match (self.wish, self.hold, &self.trouble) {
-            (Wish::Pause { until_ms: None }, ..) => RunState::Paused(PauseReason::ByYou),
-            (
-                Wish::Pause {
-                    until_ms: Some(at_ms),
-                },
-                ..,
-            ) => RunState::Paused(PauseReason::Until { at_ms }),
+            (Wish::Pause { until_ms }, ..) => paused(until_ms),
             (_, Some(reason), _) => RunState::Paused(reason),
             (_, None, Some(trouble)) => needs_you(trouble),
             // It fetches nothing before it is back.
@@ -128,6 +124,14 @@ impl Facts {
             },
         }
     }
+}
+
+/// The volunteer paused it, perhaps for a time.
+fn paused(until_ms: Option<u64>) -> RunState {
+    RunState::Paused(match until_ms {
+        None => PauseReason::ByYou,
+        Some(at_ms) => PauseReason::Until { at_ms },
+    })
 }
 
 fn needs_you(trouble: &str) -> RunState {
@@ -317,6 +321,17 @@ mod tests {
             ..facts()
         };
         assert_eq!(starting.state(), RunState::Starting);
+        let wanted = |wish| {
+            Facts {
+                wish,
+                ..starting.clone()
+            }
+            .state()
+        };
+        let pause = Wish::Pause { until_ms: None };
+        assert_eq!(wanted(pause), RunState::Paused(PauseReason::ByYou));
+        let finishing_soon = RunState::Finishing { fetches_left: 0 };
+        assert_eq!(wanted(Wish::Stopped), finishing_soon);
         let finishing = Facts {
             stage: Stage::Finishing,
             ..facts()

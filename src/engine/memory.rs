@@ -278,7 +278,7 @@ impl MemoryBudget {
             survey.unresolved += usize::from(state.phase == Phase::Resolving);
             let seen_bytes = state.site.seen.memory_bytes() + state.seen_before.memory_bytes();
             // What was seen before the last time is forgotten: it must be on disk by now.
-            let can_thin = state.site.seen.is_exact() && state.thinned_by <= written;
+            let can_thin = !state.has_foreign_layers && state.thinned_by <= written;
             if can_thin && seen_bytes > LEAST_SEEN_BYTES {
                 survey.large.push((seen_bytes, cell.clone()));
             }

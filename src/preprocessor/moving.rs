@@ -242,6 +242,7 @@ impl Preprocessor {
         let seen_here = prepare(&mut state)?;
         self.ledger
             .seen_elsewhere(arrived.host(), key, &arrived.seen);
+        state.has_foreign_layers |= !arrived.seen.is_exact();
         state.is_touched = true;
         let fingerprint = |record: &UrlRecord| url_fingerprint(record.url.as_str());
         let now_ms = self.jobs.now_ms();

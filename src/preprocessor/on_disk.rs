@@ -213,7 +213,10 @@ impl Preprocessor {
         }
         if let Some(bytes) = elsewhere {
             match SeenUrls::from_bytes(&bytes) {
-                Ok(seen) => state.site.seen.union(seen),
+                Ok(seen) => {
+                    state.site.seen.union(seen);
+                    state.has_foreign_layers = true;
+                }
                 Err(error) => tracing::error!("what was seen of {host} elsewhere: {error}"),
             }
         }

@@ -109,15 +109,21 @@ pub struct Site {
 
 impl Site {
     pub fn start() -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        Self::start_at(Ipv4Addr::LOCALHOST, "/")
+    }
+
+    /// A site at this address, which links to another one.
+    pub fn start_at(address: Ipv4Addr, other: &str) -> Self {
+        let listener = TcpListener::bind((address, 0)).unwrap();
         let port = listener.local_addr().unwrap().port();
-        let url = format!("http://127.0.0.1:{port}/");
+        let url = format!("http://{address}:{port}/");
+        let other: Arc<str> = other.into();
         let requests = Arc::new(AtomicUsize::new(0));
         let count = requests.clone();
         thread::spawn(move || {
             for caller in listener.incoming().flatten() {
-                let count = count.clone();
-                thread::spawn(move || serve(caller, port, &count));
+                let (count, other) = (count.clone(), other.clone());
+                thread::spawn(move || serve(caller, port, &other, &count));
             }
         });
         Self { url, requests }
@@ -128,7 +134,7 @@ impl Site {
     }
 }
 
-fn serve(caller: TcpStream, port: u16, count: &AtomicUsize) -> Option<()> {
+fn serve(caller: TcpStream, port: u16, other: &str, count: &AtomicUsize) -> Option<()> {
     let mut reader = BufReader::new(caller.try_clone().ok()?);
     loop {
         let mut first = String::new();
@@ -150,6 +156,7 @@ fn serve(caller: TcpStream, port: u16, count: &AtomicUsize) -> Option<()> {
                 let next = number + 1;
                 let title = format!("<title>Seite №{number}</title>");
                 let links = format!("<a href=/{next}>next</a><a href=/no/{next}>no</a>");
+                let links = format!("{links}<a href={other}>other</a>");
                 // Two sites must not look like mirrors of each other.
                 ("200 OK", format!("<html>{title}{links}{port}"))
             }

@@ -2,11 +2,18 @@
 //! a web site sees of it.
 
 use std::fs;
+use std::net::Ipv4Addr;
 
+use peercrawl::clock::wall_ms;
 use peercrawl::conditions::Sources;
+use peercrawl::config::{OverlayChoice, Scope};
+use peercrawl::data_directory::DataDirectory;
+use peercrawl::limits::Limits;
 use peercrawl_ui::Command;
 use peercrawl_ui::command::Screen;
-use peercrawl_ui::model::{Found, PauseReason, RunState, Setting};
+use peercrawl_ui::model::{
+    self as ui_model, Found, OverlayKind, PauseReason, Role, RunState, Setting,
+};
 use tempfile::TempDir;
 
 use crate::crew::wait_until;
@@ -107,5 +114,126 @@ fn a_stored_page_is_looked_up_while_the_crawl_runs() {
         matches!(found, Found::Page { status: 200, .. }),
         "{found:?}"
     );
+    app.quit();
+}
+
+#[test]
+fn a_month_that_is_used_up_ends_the_traffic_until_more_is_allowed() {
+    let site = Site::start();
+    let mut app = App::open(|opening| {
+        long_crawl(&site)(opening);
+        // An earlier run has taken more than the limit that is about to be set.
+        let before = Limits::new(&opening.settings.limits);
+        let data = opening.data.as_ref().unwrap();
+        before.keep_quota(&data.quota()).unwrap();
+        before.down.charge(1_200_000_000);
+        let now_ms = wall_ms();
+        before.tick(now_ms);
+        before.save_quota(now_ms);
+    });
+    app.send(Command::Start);
+    wait_until("it crawls", || site.requests() > 5);
+    app.send(Command::Change(Setting::MonthlyGb(1)));
+    app.wait("the month is used up", |model| {
+        let used_up = matches!(model.state, RunState::Paused(PauseReason::QuotaUsed { .. }));
+        used_up && model.fetching.is_empty()
+    });
+    let model = app.wait("at rest", |model| model.rates.pages_per_s == 0.0);
+    let (requests, later) = (site.requests(), model.now_ms + 2_000);
+    app.wait("some seconds", |model| model.now_ms > later);
+    assert_eq!(site.requests(), requests, "nothing is sent");
+    app.send(Command::Change(Setting::MonthlyGb(2)));
+    wait_until("it goes on", || site.requests() > requests + 5);
+    let config = app.config();
+    let _folder = app.quit();
+    assert_eq!(read_config(&config).limits.monthly_gb, 2);
+}
+
+#[test]
+fn a_peer_serves_others_only_as_long_as_the_volunteer_allows_it() {
+    let site = Site::start();
+    let folders = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+    let in_the_network = |secret: u8, called: &[String]| {
+        let called = called.to_vec();
+        let crawl = long_crawl(&site);
+        // Each is another peer.
+        let data = DataDirectory::open(folders[usize::from(secret)].path(), [secret; 32]);
+        App::open(move |opening| {
+            crawl(opening);
+            opening.data = Some(data.unwrap());
+            opening.settings.overlay.kind = OverlayChoice::Supernode;
+            opening.settings.overlay.bootstrap = called;
+        })
+    };
+    let mut first = in_the_network(0, &[]);
+    first.show(Screen::Network);
+    first.send(Command::Start);
+    let model = first.wait("an address", |model| !model.network.my_addresses.is_empty());
+    let mut app = in_the_network(1, &model.network.my_addresses);
+    app.send(Command::Start);
+    let mut others_role = |what: &str, role: Role| {
+        first.wait(what, |model| {
+            let mut others = model.network.nodes.iter().filter(|node| !node.me);
+            others.any(|node| node.role == role)
+        });
+    };
+    others_role("it serves", Role::Supernode);
+    app.send(Command::Change(Setting::AllowSupernode(false)));
+    others_role("it serves no more", Role::Leaf);
+    app.send(Command::Change(Setting::AllowSupernode(true)));
+    others_role("it serves again", Role::Supernode);
+    let config = app.config();
+    let _folder = app.quit();
+    assert!(read_config(&config).overlay.allow_supernode);
+    first.quit();
+}
+
+#[test]
+fn another_kind_of_network_and_a_wider_scope_reach_the_crawl_that_runs() {
+    let other = Site::start_at(Ipv4Addr::new(127, 0, 0, 2), "/");
+    let site = Site::start_at(Ipv4Addr::LOCALHOST, &other.url);
+    let mut app = App::open(|opening| {
+        long_crawl(&site)(opening);
+        opening.settings.crawl.scope = Scope::Host;
+    });
+    app.show(Screen::Network);
+    app.send(Command::Start);
+    wait_until("it crawls", || site.requests() > 5);
+    app.wait("equals", |model| model.network.overlay == OverlayKind::Flat);
+    app.send(Command::Change(Setting::Overlay(OverlayKind::Supernode)));
+    // Alone, it is the one that serves.
+    app.wait("it serves", |model| {
+        let mut nodes = model.network.nodes.iter();
+        nodes.any(|node| node.me && node.role == Role::Supernode)
+    });
+    let requests = site.requests();
+    wait_until("it goes on", || site.requests() > requests + 5);
+    assert_eq!(other.requests(), 0, "only where it began");
+    app.send(Command::Change(Setting::Scope(ui_model::Scope::Any)));
+    wait_until("the other site", || other.requests() > 1);
+    let config = app.config();
+    let _folder = app.quit();
+    let written = read_config(&config);
+    assert_eq!(written.crawl.scope, Scope::Any);
+    assert_eq!(written.overlay.kind, OverlayChoice::Supernode);
+}
+
+/// What was clicked while it started was heard by an engine that had begun by then.
+#[test]
+fn a_pause_is_heard_also_by_an_engine_that_is_just_starting() {
+    let site = Site::start();
+    let mut app = App::open(long_crawl(&site));
+    app.show(Screen::Network);
+    app.send(Command::Start);
+    app.send(Command::Pause);
+    let paused = RunState::Paused(PauseReason::ByYou);
+    let model = app.wait("it is there, and paused", |model| {
+        model.state == paused && !model.network.my_addresses.is_empty()
+    });
+    let later = model.now_ms + 2_000;
+    app.wait("some seconds", |model| model.now_ms > later);
+    assert_eq!(site.requests(), 0);
+    app.send(Command::Start);
+    wait_until("it goes on", || site.requests() > 3);
     app.quit();
 }

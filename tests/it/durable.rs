@@ -230,6 +230,7 @@ fn memory_stays_flat() {
     };
     // The queues have to become too full in the time there is.
     let total_urls = if is_short { 300_000 } else { 1_000_000 };
+    const ARCHIVE_BYTES: u64 = 400_000_000;
     let web = web(WebSpec {
         page_bytes: 4_096,
         oddities: false,
@@ -246,7 +247,7 @@ fn memory_stays_flat() {
             .args(["--set", &format!("memory.limit_bytes={}", budget_mib << 20)])
             .args(["--set", &format!("queues.total_urls={total_urls}")])
             // The disk of whoever runs this is not the point.
-            .args(["--set", "archive.limit_bytes=400000000"])
+            .args(["--set", &format!("archive.limit_bytes={ARCHIVE_BYTES}")])
             .args(["--set", "archive.file_bytes=50000000"])
             .args(["--set", "archive.when_full=remove-oldest"])
             .env("HOME", data.path())
@@ -296,12 +297,26 @@ fn memory_stays_flat() {
     assert!(pause < Duration::from_secs(5), "{pause:?}");
     assert!(most < f64::from(budget_mib) + 64.0, "{most} MiB");
     assert!(slope < steepest, "{slope} MiB a minute");
-    let overflow = report["overflow"]["entered"].as_u64();
-    assert!(overflow > Some(0), "{report}");
+    let overflow = &report["overflow"];
+    assert!(overflow["entered"].as_u64() > Some(0), "{report}");
+    assert!(overflow["left"].as_u64() > Some(0), "{report}");
     assert!(
         report["pages"].as_u64().unwrap() > 100 * seconds,
         "{report}"
     );
+    // Most of the archive's files were removed on the way; what is left is whole.
+    let archive = data.path().join("archive");
+    let verified = Reader::new(&archive).verify().unwrap();
+    assert!(
+        verified.problems.is_empty() && verified.pages > 0,
+        "{verified:?}"
+    );
+    let files = fs::read_dir(&archive).unwrap();
+    let bytes: u64 = files
+        .map(|file| file.unwrap().metadata().unwrap().len())
+        .sum();
+    let is_full = ARCHIVE_BYTES / 2..=ARCHIVE_BYTES;
+    assert!(is_full.contains(&bytes), "{bytes} bytes in the archive");
 }
 
 /// Memory of a process: what is resident (`VmRSS:`), or the most that ever was (`VmHWM:`).

@@ -2,7 +2,7 @@
 
 use eframe::egui::{CentralPanel, Label, ScrollArea, Ui, ViewportBuilder, ViewportCommand};
 
-use crate::app::{APP_ID, TITLE};
+use crate::app::APP_ID;
 use crate::{parts, theme};
 
 struct Explanation(String);
@@ -25,11 +25,14 @@ fn explanation_ui(ui: &mut Ui, text: &str) {
     }
 }
 
+/// Not the name of the window that people look for.
+const EXPLANATION: &str = "A word from PeerCrawl";
+
 /// Says one thing, and stays until it is closed.
 pub fn explain(text: &str) -> eframe::Result {
     let options = eframe::NativeOptions {
         viewport: ViewportBuilder::default()
-            .with_title(TITLE)
+            .with_title(EXPLANATION)
             .with_app_id(APP_ID)
             .with_inner_size([520.0, 220.0]),
         renderer: eframe::Renderer::Glow,
@@ -37,7 +40,7 @@ pub fn explain(text: &str) -> eframe::Result {
     };
     let text = text.to_owned();
     eframe::run_native(
-        TITLE,
+        EXPLANATION,
         options,
         Box::new(|creation| {
             theme::install(&creation.egui_ctx);

@@ -1,9 +1,11 @@
 //! Graphs of the past, with the limit as a dashed line.
 
-use eframe::egui::{Align2, FontId, RichText, Sense, Stroke, Ui, WidgetInfo, WidgetType};
+use eframe::egui::{
+    Align2, FontId, Frame, Margin, RichText, Sense, Stroke, Ui, Vec2, WidgetInfo, WidgetType, vec2,
+};
 use egui_plot::{
-    AxisHints, GridInput, GridMark, HLine, HoverPosition, Line, LineStyle, Plot, PlotBounds,
-    PlotPoint, PlotPoints, Text,
+    GridMark, HLine, HoverPosition, Line, LineStyle, Plot, PlotBounds, PlotPoint, PlotPoints,
+    PlotUi, Text,
 };
 
 use crate::format::Local;
@@ -121,23 +123,27 @@ pub fn graph_ui(ui: &mut Ui, graph: &Graph<'_>, graphs: &Graphs, span: Span, clo
     let top = round_up(highest / graph.unit, graph.is_whole) * graph.unit;
 
     let plot = Plot::new(graph.name)
-        .height(graph.height)
+        .height(graph.height - TIME_HEIGHT)
         .allow_zoom(false)
         .allow_drag(false)
         .allow_scroll(false)
-        .allow_axis_zoom_drag(false)
         .allow_boxed_zoom(false)
         .allow_double_click_reset(false)
         .show_crosshair(false)
         .show_background(false)
+        // Those of the library take the keyboard, and have no name.
+        .show_axes(false)
         .sense(Sense::hover())
         .grid_color(palette.edge)
-        .custom_x_axes(vec![time_axis(span, width, palette.weak)])
-        .custom_y_axes(vec![value_axis(graph.write, palette.weak)])
-        .x_grid_spacer(move |input| marks(input, mark_secs))
+        .x_grid_spacer(move |_| marks(end - secs, end, mark_secs))
         .y_grid_spacer(move |_| thirds(top))
         .label_formatter(|at| hover_text(at, graph.write));
-    let response = plot.show(ui, |plot| {
+    let scales = Frame::new().inner_margin(Margin {
+        left: AXIS_WIDTH as i8,
+        bottom: TIME_HEIGHT as i8,
+        ..Margin::ZERO
+    });
+    let draw = |plot: &mut PlotUi<'_>| {
         plot.set_plot_bounds(PlotBounds::from_min_max([end - secs, 0.0], [end, top]));
         for line in lines {
             plot.line(
@@ -173,7 +179,27 @@ pub fn graph_ui(ui: &mut Ui, graph: &Graph<'_>, graphs: &Graphs, span: Span, clo
                 .allow_hover(false),
             );
         }
-    });
+    };
+    let response = scales.show(ui, |ui| plot.show(ui, draw)).inner;
+    let write_at = |at: [f64; 2], away: Vec2, anchor: Align2, text: String| {
+        let at = response
+            .transform
+            .position_from_point(&PlotPoint::new(at[0], at[1]))
+            + away;
+        let font = FontId::proportional(theme::SMALL_SIZE - 1.0);
+        ui.painter().text(at, anchor, text, font, palette.weak);
+    };
+    for mark in thirds(top) {
+        let text = value_words(mark.value, graph.write);
+        let beside = vec2(-4.0, 0.0);
+        write_at([end - secs, mark.value], beside, Align2::RIGHT_CENTER, text);
+    }
+    for mark in marks(end - secs, end, mark_secs) {
+        if has_room(1.0 - (end - mark.value) / secs, width) {
+            let text = time_words(mark.value, span);
+            write_at([mark.value, 0.0], vec2(0.0, 2.0), Align2::CENTER_TOP, text);
+        }
+    }
     let words = match graph.limit {
         Some(limit) => format!(
             "{} graph: now {}, limit {}",
@@ -235,12 +261,9 @@ fn round_up(number: f64, is_whole: bool) -> f64 {
     12.0 * ten
 }
 
-fn marks(input: GridInput, step_secs: f64) -> Vec<GridMark> {
-    let (from, to) = input.bounds;
+fn marks(from: f64, to: f64, step_secs: f64) -> Vec<GridMark> {
     let first = (from / step_secs).ceil() as i64;
     let last = (to / step_secs).floor() as i64;
-    // A guard for bounds that are not set yet.
-    let last = last.min(first + 32);
     let mark = |number| GridMark {
         value: number as f64 * step_secs,
         step_size: step_secs,
@@ -265,36 +288,21 @@ fn has_room(part: f64, width: f64) -> bool {
     part >= LEFT_MARGIN && (1.0 - part) * width >= HALF_MARK_WIDTH
 }
 
-fn time_axis(span: Span, width: f64, color: eframe::egui::Color32) -> AxisHints<'static> {
-    AxisHints::new_x()
-        .formatter(move |mark, shown| {
-            let part = (mark.value - shown.start()) / (shown.end() - shown.start());
-            if !has_room(part, width) {
-                return String::new();
-            }
-            let local = Local::new((mark.value.max(0.0) * 1_000.0).round() as u64, 0);
-            match span {
-                Span::Min1 => local.clock_secs(),
-                _ => local.clock(),
-            }
-        })
-        .label_spacing(32.0..=40.0)
-        .tick_label_color(color)
-        .tick_label_font(FontId::proportional(theme::SMALL_SIZE - 1.0))
+/// What is written at a mark of the time axis.
+fn time_words(secs: f64, span: Span) -> String {
+    let local = Local::new((secs.max(0.0) * 1_000.0).round() as u64, 0);
+    match span {
+        Span::Min1 => local.clock_secs(),
+        _ => local.clock(),
+    }
 }
 
-fn value_axis(write: fn(f64) -> String, color: eframe::egui::Color32) -> AxisHints<'static> {
-    AxisHints::new_y()
-        .formatter(move |mark, _| {
-            let text = write(mark.value);
-            // The unit is in the title; the axis has no room for it.
-            let number = text.split(' ').next().unwrap_or_default();
-            number.strip_suffix(".0").unwrap_or(number).to_owned()
-        })
-        .min_thickness(AXIS_WIDTH)
-        .label_spacing(12.0..=24.0)
-        .tick_label_color(color)
-        .tick_label_font(FontId::proportional(theme::SMALL_SIZE - 1.0))
+/// What is written at a mark of the other axis.
+fn value_words(value: f64, write: fn(f64) -> String) -> String {
+    let text = write(value);
+    // The unit is in the title; the axis has no room for it.
+    let number = text.split(' ').next().unwrap_or_default();
+    number.strip_suffix(".0").unwrap_or(number).to_owned()
 }
 
 fn hover_text(at: &HoverPosition<'_>, write: fn(f64) -> String) -> Option<String> {

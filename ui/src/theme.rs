@@ -81,7 +81,8 @@ pub struct Palette {
     pub red: Color32,
 }
 
-const LIGHT: Palette = Palette {
+/// By day.
+pub const LIGHT: Palette = Palette {
     background: Color32::from_rgb(0xf4, 0xf5, 0xf7),
     frame: Color32::from_rgb(0xff, 0xff, 0xff),
     card: Color32::from_rgb(0xff, 0xff, 0xff),
@@ -98,7 +99,8 @@ const LIGHT: Palette = Palette {
     red: Color32::from_rgb(0xbf, 0x26, 0x26),
 };
 
-const DARK: Palette = Palette {
+/// By night.
+pub const DARK: Palette = Palette {
     background: Color32::from_rgb(0x14, 0x17, 0x1b),
     frame: Color32::from_rgb(0x1b, 0x1f, 0x24),
     card: Color32::from_rgb(0x1e, 0x23, 0x29),

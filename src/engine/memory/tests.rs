@@ -21,6 +21,7 @@ use crate::preprocessor::{Admission, Candidate};
 use crate::record::UrlRecord;
 use crate::resolver::ResolveQueue;
 use crate::robots::Robots;
+use crate::seen_urls::EXACT_LIMIT;
 use crate::store::DataFolder;
 
 #[test]
@@ -420,6 +421,38 @@ fn sites_come_back_when_they_are_due_and_in_the_order_in_which_they_left() {
     let back = peer.preprocessor.bring_back(Key::of_host(slow)).unwrap();
     let pace = back.lock().site.pace.clone();
     assert_eq!((pace.delay_ms, pace.next_fetch_ms), (30_000, due_ms));
+    peer.close();
+}
+
+/// Sites that have seen very much were never thinned out: some hundreds of them would have
+/// taken more than all sites may.
+#[test]
+fn sites_with_layers_are_thinned_out_too_and_forget_nothing() {
+    let folder = TempDir::new().unwrap();
+    let mut peer = Peer::open(folder.path());
+    let hosts = ["a.example", "b.example", "c.example", "d.example"];
+    let cells = hosts.map(|host| peer.meet(host));
+    for cell in &cells {
+        let mut state = cell.lock();
+        for url in 0..=EXACT_LIMIT as u64 {
+            let fingerprint = url.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            state.site.seen.insert(fingerprint);
+        }
+        assert!(!state.site.seen.is_exact());
+    }
+    peer.budget.sites_bytes = 200_000;
+    let taken = || {
+        cells
+            .iter()
+            .map(|cell| bytes_of(&cell.lock()))
+            .sum::<usize>()
+    };
+    let before = taken();
+    peer.look_until("they take less", |_| taken() < before / 10);
+    for host in hosts {
+        assert_eq!(peer.knock(host, 1), Admission::Duplicate, "it is on disk");
+        assert_eq!(peer.knock(host, 2), Admission::Queued);
+    }
     peer.close();
 }
 

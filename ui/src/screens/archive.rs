@@ -94,7 +94,10 @@ fn full_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     );
     ui.add(Label::new(RichText::new(text).color(color)).wrap());
     ui.horizontal_wrapped(|ui| {
-        let more = scene.draft.get().disk_gb.saturating_add(10);
+        // From what there is: it may be far above a limit that was lowered.
+        let stored_gb = scene.model.archive.bytes.div_ceil(1_000_000_000);
+        let stored_gb = u32::try_from(stored_gb).unwrap_or(u32::MAX);
+        let more = scene.draft.get().disk_gb.max(stored_gb).saturating_add(10);
         let raise = format!("Raise the limit to {more} GB");
         if ui.add(parts::primary_button(ui, &raise)).clicked() {
             scene.change(Setting::DiskGb(more));

@@ -23,7 +23,9 @@ pub struct CrawlState {
     /// The depth while it is being dragged: what a crawl drops on the way is gone.
     dragged_depth: Option<u32>,
     /// Where to write a join file; the model's proposal until it is changed.
-    new_join_file: Option<String>,
+    new_join_file: String,
+    /// The proposal that was last followed.
+    proposed: String,
     /// The join file to open.
     pub join_file: String,
 }
@@ -209,9 +211,14 @@ fn join_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut CrawlState) {
         "A join file holds what a friend needs to take part in this crawl: send it to them, \
          and they double-click it.",
     );
-    let path = state
-        .new_join_file
-        .get_or_insert_with(|| scene.model.crawl.join_file_path.clone());
+    let proposal = &scene.model.crawl.join_file_path;
+    if state.proposed != *proposal {
+        if state.new_join_file == state.proposed {
+            state.new_join_file.clone_from(proposal);
+        }
+        state.proposed.clone_from(proposal);
+    }
+    let path = &mut state.new_join_file;
     parts::text_field_ui(ui, "Write a join file to", path, "");
     parts::problem_ui(ui, scene.model.problem(Field::NewJoinFile));
     let path = path.trim().to_owned();

@@ -59,6 +59,10 @@ fn a_full_archive_offers_three_ways_out() {
     assert!(window.has("The archive is full"));
     window.press("Raise the limit to 20 GB");
     assert_eq!(window.sent(), changed(Setting::DiskGb(20)));
+    // The limit was lowered under what is stored: ten more than that would make no room.
+    window.change(|model| Arc::make_mut(&mut model.archive).bytes = 60_000_000_001);
+    window.press("Raise the limit to 71 GB");
+    assert_eq!(window.sent(), changed(Setting::DiskGb(71)));
     window.fill("Move the files to", "/media/big");
     window.press("Move files");
     assert_eq!(

@@ -96,11 +96,26 @@ fn a_join_file_is_made() {
     window.press("Make join file");
     let proposed = PathBuf::from("/home/ada/libraries.peercrawl");
     assert_eq!(window.sent(), [Command::MakeJoinFile(proposed)]);
+    // The proposal of the network before was kept for ever, and its file was overwritten.
+    let propose = |window: &mut Window, path: &str| {
+        let path = path.to_owned();
+        window.change(|model| Arc::make_mut(&mut model.crawl).join_file_path = path);
+        window.press("Make join file");
+    };
+    propose(&mut window, "/home/ada/museums.peercrawl");
+    let proposed = PathBuf::from("/home/ada/museums.peercrawl");
+    assert_eq!(window.sent(), [Command::MakeJoinFile(proposed)]);
     window.fill("Write a join file to", "mine.peercrawl");
     window.press("Make join file");
     assert_eq!(
         window.sent(),
         [Command::MakeJoinFile(PathBuf::from("mine.peercrawl"))]
+    );
+    propose(&mut window, "/home/ada/zoos.peercrawl");
+    assert_eq!(
+        window.sent(),
+        [Command::MakeJoinFile(PathBuf::from("mine.peercrawl"))],
+        "what was typed stays"
     );
     window.press("Choose where…");
     assert_eq!(window.sent(), [Command::Browse(Field::NewJoinFile)]);

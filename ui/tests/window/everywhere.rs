@@ -250,3 +250,15 @@ fn a_scale_of_two_draws_the_same_controls() {
     };
     assert_eq!(labels(1.0), labels(2.0));
 }
+
+/// The scales of the graphs took the keyboard, and a screen reader had nothing to say there.
+#[test]
+fn the_keyboard_stops_only_where_there_is_something_with_a_name() {
+    for screen in Screen::ALL {
+        let mut window = Window::at(screen);
+        for stop in 0..40 {
+            let name = window.tab();
+            assert!(!name.is_empty(), "{screen:?}, stop {stop}");
+        }
+    }
+}

@@ -1,7 +1,10 @@
 //! Overview.
 
 use super::*;
-use peercrawl_ui::model::{Demo, PauseReason, Quota, RunState};
+use peercrawl_ui::egui::Shape;
+use peercrawl_ui::egui::epaint::{ColorMode, PathShape};
+use peercrawl_ui::model::{Demo, PauseReason, Quota, RunState, ThemeChoice};
+use peercrawl_ui::theme;
 
 #[test]
 fn graphs_have_their_value_and_their_limit() {
@@ -15,6 +18,60 @@ fn graphs_have_their_value_and_their_limit() {
     ] {
         window.0.get_by_role_and_label(Role::Image, words);
     }
+}
+
+/// What is drawn of a graph: how many dashes of its limit, and how many points of its curve.
+fn drawn(window: &Window, graph: &str) -> (usize, usize) {
+    fn count(shape: &Shape, area: Rect, dashes: &mut usize, points: &mut usize) {
+        let is_of = |path: &PathShape, color| {
+            let is_solid = path.stroke.color == ColorMode::Solid(color);
+            is_solid && area.intersects(path.visual_bounding_rect())
+        };
+        match shape {
+            Shape::Vec(shapes) => shapes
+                .iter()
+                .for_each(|shape| count(shape, area, dashes, points)),
+            Shape::LineSegment {
+                points: ends,
+                stroke,
+            } if stroke.color == theme::LIGHT.amber => {
+                *dashes += usize::from(ends.iter().all(|&end| area.contains(end)));
+            }
+            Shape::Path(path) if is_of(path, theme::LIGHT.accent) => *points += path.points.len(),
+            _ => {}
+        }
+    }
+    let image = By::new().role(Role::Image).label_contains(graph);
+    let area = window.0.get(image).rect();
+    let (mut dashes, mut points) = (0, 0);
+    for clipped in &window.0.output().shapes {
+        count(&clipped.shape, area, &mut dashes, &mut points);
+    }
+    (dashes, points)
+}
+
+#[test]
+fn limits_are_lines_and_curves_are_as_long_as_their_span() {
+    let mut model = made_up::model();
+    Arc::make_mut(&mut model.settings).theme = ThemeChoice::Light;
+    let mut window = Window::open(model);
+    let (dashes, points) = drawn(&window, "Download");
+    assert!(dashes > 10, "{dashes} dashes");
+    let span = |points: usize, seconds: usize| points.abs_diff(seconds) <= 3;
+    assert!(span(points, 300), "{points} points in five minutes");
+    assert_eq!(drawn(&window, "Pages").0, 0, "there is no limit");
+    window.press("1 min");
+    let (_, points) = drawn(&window, "Download");
+    assert!(span(points, 60), "{points} points in a minute");
+    window.press("24 h");
+    let (_, points) = drawn(&window, "Download");
+    // The program did not run for four hours.
+    assert!(span(points, 1_200), "{points} points in a day");
+    window.change(|model| {
+        let settings = Arc::make_mut(&mut model.settings);
+        (settings.download_kib_per_s, settings.slow_mode) = (0, false);
+    });
+    assert_eq!(drawn(&window, "Download").0, 0, "the limit is gone");
 }
 
 #[test]
