@@ -29,7 +29,7 @@ pub(super) const JOURNAL_BYTES: u64 = 64 << 20;
 /// beginning, when every link is new.
 pub(super) const PART_BYTES: u64 = 1 << 20;
 /// How large files are. New ones are merged with all of the first level, which has four of
-/// these: with larger ones, each megabyte that is written has hundreds written again.
+/// these: with files of 64 MiB, each megabyte that is new would have 64 written again.
 const FILE_BYTES: u64 = 4 << 20;
 
 /// How many there are.
