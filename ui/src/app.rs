@@ -14,6 +14,7 @@ use crate::fonts::{SystemFonts, foreign_texts};
 use crate::frame::dialogs::{self, Outlook};
 use crate::frame::{Dialog, Draft, Scene, Toasts, rail, shortcuts, status};
 use crate::model::{Model, OnClose, RunState, ThemeChoice};
+use crate::parts;
 use crate::screens::{self, Screens};
 use crate::scroll::Follower;
 use crate::theme;
@@ -138,10 +139,10 @@ pub struct App<B> {
     laid_out: Option<Layout>,
 }
 
-/// What decides on the layout. Some things find their place in their second frame only.
+/// What decides on the layout, besides the screen. Some things find their place in their
+/// second frame only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Layout {
-    screen: Screen,
     asks_first: bool,
     asks_to_join: bool,
     is_demo: bool,
@@ -226,9 +227,10 @@ impl<B: Backend> App<B> {
             return;
         }
         let state = &self.model.state;
-        // Something that cannot start, and does not try to, does nothing either.
+        // What is being finished was stopped already. Something that cannot start, and does not
+        // try to, does nothing either.
         let idle = match state {
-            RunState::Stopped => true,
+            RunState::Stopped | RunState::Finishing { .. } => true,
             RunState::NeedsYou { .. } => !state.can_finish(),
             _ => false,
         };
@@ -293,7 +295,6 @@ impl<B: Backend> App<B> {
     /// Has the window drawn once more if its layout is another one.
     fn settle(&mut self, ctx: &Context) {
         let layout = Layout {
-            screen: self.view.screen,
             asks_first: self.model.first_run.is_some(),
             asks_to_join: self.model.crawl.offer.is_some(),
             is_demo: self.model.demo.is_some(),
@@ -373,6 +374,7 @@ impl<B: Backend> eframe::App for App<B> {
             model: &model,
             draft: &mut self.draft,
             view: &mut self.view,
+            next_screen: None,
             commands: &mut commands,
             toasts: &mut self.toasts,
             dialog: &mut self.dialog,
@@ -385,6 +387,11 @@ impl<B: Backend> eframe::App for App<B> {
         }
         window_ui(ui, &mut scene, &mut self.screens);
         let outlook = dialogs::dialog_ui(&ctx, &mut scene);
+        if let Some(screen) = scene.next_screen {
+            self.view.screen = screen;
+            // Draws twice: some things find their place in their second frame only.
+            ctx.request_repaint();
+        }
         let undone = self.toasts.toasts_ui(&ctx);
         commands.extend(undone);
         if self.told.as_ref() != Some(&self.view) {
@@ -425,6 +432,9 @@ fn window_ui(ui: &mut Ui, scene: &mut Scene<'_>, screens: &mut Screens) {
         .exact_size(theme::RAIL_WIDTH)
         .resizable(false)
         .show(ui, |ui| rail::rail_ui(ui, scene));
+    if scene.next_screen.is_some() {
+        parts::end_typing(ui.ctx());
+    }
     CentralPanel::default()
         .frame(Frame::new().inner_margin(theme::SCREEN_MARGIN))
         .show(ui, |ui| screens::screen_ui(ui, scene, screens));

@@ -41,7 +41,7 @@ fn screens_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
                 .on_hover_text(format!("Ctrl+{}", number + 1))
                 .clicked()
             {
-                scene.view.screen = screen;
+                scene.go_to(screen);
             }
         }
     });

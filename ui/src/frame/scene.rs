@@ -1,7 +1,7 @@
 //! What a screen draws from, and where it puts what the user wants.
 
 use super::{Dialog, Toasts};
-use crate::command::{Command, ViewRequest};
+use crate::command::{Command, Screen, ViewRequest};
 use crate::format::Local;
 use crate::graph::Clock;
 use crate::model::{Model, Setting, Settings};
@@ -14,6 +14,8 @@ pub struct Scene<'a> {
     pub draft: &'a mut Draft,
     /// What the window needs.
     pub view: &'a mut ViewRequest,
+    /// Where to go next; see [`Scene::go_to`].
+    pub next_screen: Option<Screen>,
     /// What the user wants.
     pub commands: &'a mut Vec<Command>,
     /// What was done.
@@ -27,6 +29,12 @@ pub struct Scene<'a> {
 }
 
 impl Scene<'_> {
+    /// Goes to another screen once this frame is drawn: a field of the one that is shown takes
+    /// over what was typed only when it is drawn.
+    pub fn go_to(&mut self, screen: Screen) {
+        self.next_screen = Some(screen);
+    }
+
     /// Sends a command.
     pub fn send(&mut self, command: Command) {
         self.commands.push(command);
@@ -42,6 +50,11 @@ impl Scene<'_> {
     pub fn send_with_undo(&mut self, command: Command, text: impl Into<String>, undo: Command) {
         self.send(command);
         self.toasts.say(text, Some(undo), self.time_secs);
+    }
+
+    /// Says what could not be done.
+    pub fn say_failed(&mut self, text: impl Into<String>) {
+        self.toasts.say_failed(text, self.time_secs);
     }
 
     /// A time on the volunteer's clock.

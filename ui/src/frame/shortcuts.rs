@@ -46,7 +46,7 @@ pub fn take(ctx: &Context, scene: &mut Scene<'_>) {
     };
     for (screen, key) in Screen::ALL.into_iter().zip(SCREEN_KEYS) {
         if pressed(key) {
-            scene.view.screen = screen;
+            scene.go_to(screen);
         }
     }
     let starts = scene.model.state.can_start();

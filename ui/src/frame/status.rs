@@ -129,7 +129,7 @@ fn buttons_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     if let Some((name, screen)) = way_out(state)
         && ui.add(parts::button(name)).clicked()
     {
-        scene.view.screen = screen;
+        scene.go_to(screen);
     }
 }
 

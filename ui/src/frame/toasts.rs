@@ -44,6 +44,11 @@ impl Toasts {
         self.push(text.into(), undo, false, time_secs);
     }
 
+    /// Says what could not be done.
+    pub fn say_failed(&mut self, text: impl Into<String>, time_secs: f64) {
+        self.push(text.into(), None, true, time_secs);
+    }
+
     /// Says what the backend has to say, each notice once.
     pub fn take_notices(&mut self, notices: &[Notice], time_secs: f64) {
         for notice in notices {

@@ -117,6 +117,20 @@ pub enum Setting {
     MaxDepth(u32),
 }
 
+/// The greatest numbers that the config file takes.
+#[allow(missing_docs, reason = "the names are those of the fields")]
+impl Settings {
+    /// Download and upload, in slow mode too.
+    pub const MOST_KIB_PER_S: u32 = 1 << 22;
+    pub const MOST_PAGES_PER_MIN: u32 = 100_000_000;
+    pub const MOST_CONNECTIONS: u32 = 4_096;
+    pub const MOST_CPU_PERCENT: u32 = 100;
+    /// In the file, it is 2⁵⁰ bytes.
+    pub const MOST_DISK_GB: u32 = ((1_u64 << 50) / 1_000_000_000) as u32;
+    pub const MOST_MONTHLY_GB: u32 = 1_000_000;
+    pub const MOST_DEPTH: u32 = 10_000;
+}
+
 impl Settings {
     /// Makes one change.
     pub fn apply(&mut self, setting: &Setting) {

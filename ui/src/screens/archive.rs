@@ -9,7 +9,7 @@ use super::join::browse_ui;
 use crate::command::Command;
 use crate::format;
 use crate::frame::{Dialog, Scene, shortcuts};
-use crate::model::{Field, Found, Setting};
+use crate::model::{Field, Found, Setting, Settings};
 use crate::parts;
 use crate::symbols;
 use crate::table::{self, Drawn};
@@ -98,6 +98,7 @@ fn full_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         let stored_gb = scene.model.archive.bytes.div_ceil(1_000_000_000);
         let stored_gb = u32::try_from(stored_gb).unwrap_or(u32::MAX);
         let more = scene.draft.get().disk_gb.max(stored_gb).saturating_add(10);
+        let more = more.min(Settings::MOST_DISK_GB);
         let raise = format!("Raise the limit to {more} GB");
         if ui.add(parts::primary_button(ui, &raise)).clicked() {
             scene.change(Setting::DiskGb(more));
@@ -231,7 +232,8 @@ fn room_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut ArchiveState) {
     let now = scene.draft.get().disk_gb;
     ui.horizontal_wrapped(|ui| {
         let tip = "The size of the archive";
-        let changed = parts::limit_field_ui(ui, "Disk limit", now, parts::MOST, "GB", tip);
+        let most = Settings::MOST_DISK_GB;
+        let changed = parts::limit_field_ui(ui, scene, "Disk limit", now, most, "GB", tip);
         if let Some(gb) = changed {
             scene.change(Setting::DiskGb(gb));
         }

@@ -8,7 +8,7 @@ use super::join;
 use crate::command::Command;
 use crate::format;
 use crate::frame::Scene;
-use crate::model::{Field, Scope, Setting};
+use crate::model::{Field, Scope, Setting, Settings};
 use crate::parts;
 use crate::symbols;
 use crate::theme;
@@ -193,11 +193,12 @@ fn scope_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut CrawlState) {
         let field = ui
             .add(
                 DragValue::new(&mut changed)
-                    .range(0..=10_000)
+                    .range(0..=Settings::MOST_DEPTH)
                     .update_while_editing(false),
             )
             .labelled_by(label.id)
             .on_hover_text("0 fetches only the web sites above");
+        parts::escape_takes_back(ui, &field);
         state.dragged_depth = field.dragged().then_some(changed);
         if state.dragged_depth.is_none() && changed != depth {
             scene.change(Setting::MaxDepth(changed));

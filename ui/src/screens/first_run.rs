@@ -93,7 +93,7 @@ fn point_ui(ui: &mut Ui, text: &str) {
     ui.add(Label::new(format!("•  {text}")).wrap());
 }
 
-fn limits_ui(ui: &mut Ui, scene: &Scene<'_>, state: &mut FirstRunState, memory_mb: u32) {
+fn limits_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut FirstRunState, memory_mb: u32) {
     let mut settings = scene.draft.get().clone();
     for change in &state.changes {
         settings.apply(change);
@@ -101,9 +101,8 @@ fn limits_ui(ui: &mut Ui, scene: &Scene<'_>, state: &mut FirstRunState, memory_m
     let (left, right) = FIRST_LIMITS.split_at(FIRST_LIMITS.len() / 2);
     let changes = parts::columns_ui(ui, 2, COLUMN_WIDTH, |columns| {
         let second = 1 % columns.len();
-        let abilities = scene.model.abilities;
-        let mut changes = numbers_grid_ui(&mut columns[0], &settings, abilities, left);
-        let more = numbers_grid_ui(&mut columns[second], &settings, abilities, right);
+        let mut changes = numbers_grid_ui(&mut columns[0], scene, &settings, left);
+        let more = numbers_grid_ui(&mut columns[second], scene, &settings, right);
         changes.extend(more);
         changes
     });
@@ -189,7 +188,7 @@ fn begin_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut FirstRunState) {
         });
         let is_left = shown.inner.is_some_and(|field| field.lost_focus());
         if is_left && ui.input(|input| input.key_pressed(Key::Enter)) {
-            start(scene, state, false);
+            start(scene, state);
         }
     }
 }
@@ -202,31 +201,45 @@ fn problems_ui(ui: &mut Ui, problem: Option<&str>, incomplete: bool, missing: &s
     }
 }
 
-/// The two answers, which stay in sight however small the window is.
-pub fn answers_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut FirstRunState) {
-    let has_crawl = scene
-        .model
-        .first_run
-        .as_ref()
-        .is_some_and(|first_run| first_run.has_crawl);
+/// How the page is answered.
+#[derive(Debug, Clone, Copy)]
+pub enum Answer {
+    /// *Start crawling*.
+    Start,
+    /// *Not now*.
+    NotNow,
+}
+
+/// The two answers, which stay in sight however small the window is. Gives the one that was
+/// clicked.
+pub fn answers_ui(ui: &mut Ui) -> Option<Answer> {
     // In line with the page above.
     let margin = (ui.available_width() - theme::TEXT_WIDTH).max(0.0) / 2.0;
     ui.horizontal(|ui| {
         ui.add_space(margin);
-        if ui
-            .add(parts::primary_button(ui, "Start crawling"))
-            .clicked()
-        {
-            start(scene, state, has_crawl);
+        let start = ui.add(parts::primary_button(ui, "Start crawling"));
+        let not_now = ui.add(parts::button("Not now"));
+        if start.clicked() {
+            Some(Answer::Start)
+        } else {
+            not_now.clicked().then_some(Answer::NotNow)
         }
-        if ui.add(parts::button("Not now")).clicked() {
-            scene.send(Command::NotNow);
-        }
-    });
+    })
+    .inner
+}
+
+/// Carries out what was answered.
+pub fn take(answer: Answer, scene: &mut Scene<'_>, state: &mut FirstRunState) {
+    match answer {
+        Answer::Start => start(scene, state),
+        Answer::NotNow => scene.send(Command::NotNow),
+    }
 }
 
 /// Begins, or says what is missing: *Start* never leads to nothing.
-fn start(scene: &mut Scene<'_>, state: &mut FirstRunState, has_crawl: bool) {
+fn start(scene: &mut Scene<'_>, state: &mut FirstRunState) {
+    let first_run = scene.model.first_run.as_ref();
+    let has_crawl = first_run.is_some_and(|first_run| first_run.has_crawl);
     let typed = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
     let with = match state.with {
         _ if has_crawl => Some(Begin::AsConfigured),

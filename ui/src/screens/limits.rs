@@ -57,14 +57,15 @@ pub fn limits_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     });
 }
 
-/// A limit: its name, its unit, how to read it, how to set it, what this computer can do at
-/// most (0 if that is unknown), and more words.
+/// A limit: its name, its unit, how to read it, how to set it, what it can be at most, what this
+/// computer can do at most (0 if that is unknown), and more words.
 pub struct Limit {
     name: &'static str,
     unit: &'static str,
     get: fn(&Settings) -> u32,
     set: fn(u32) -> Setting,
-    most: fn(Abilities) -> u32,
+    most: u32,
+    able: fn(Abilities) -> u32,
     tip: &'static str,
 }
 
@@ -76,7 +77,8 @@ const LIMITS: [Limit; 7] = [
         unit: "KiB/s",
         get: |settings| settings.download_kib_per_s,
         set: Setting::DownloadKibPerS,
-        most: ANY,
+        most: Settings::MOST_KIB_PER_S,
+        able: ANY,
         tip: "Everything that comes in, other peers' messages included",
     },
     Limit {
@@ -84,7 +86,8 @@ const LIMITS: [Limit; 7] = [
         unit: "KiB/s",
         get: |settings| settings.upload_kib_per_s,
         set: Setting::UploadKibPerS,
-        most: ANY,
+        most: Settings::MOST_KIB_PER_S,
+        able: ANY,
         tip: "Everything that goes out, messages to other peers included",
     },
     Limit {
@@ -92,7 +95,8 @@ const LIMITS: [Limit; 7] = [
         unit: "GB",
         get: |settings| settings.monthly_gb,
         set: Setting::MonthlyGb,
-        most: ANY,
+        most: Settings::MOST_MONTHLY_GB,
+        able: ANY,
         tip: "Both ways together in 30 days",
     },
     Limit {
@@ -100,7 +104,8 @@ const LIMITS: [Limit; 7] = [
         unit: "GB",
         get: |settings| settings.disk_gb,
         set: Setting::DiskGb,
-        most: ANY,
+        most: Settings::MOST_DISK_GB,
+        able: ANY,
         tip: "The size of the archive",
     },
     Limit {
@@ -108,7 +113,8 @@ const LIMITS: [Limit; 7] = [
         unit: "a minute",
         get: |settings| settings.pages_per_min,
         set: Setting::PagesPerMin,
-        most: ANY,
+        most: Settings::MOST_PAGES_PER_MIN,
+        able: ANY,
         tip: "All hosts together",
     },
     Limit {
@@ -116,15 +122,17 @@ const LIMITS: [Limit; 7] = [
         unit: "at once",
         get: |settings| settings.connections,
         set: Setting::Connections,
-        most: |abilities| abilities.most_fetches,
+        most: Settings::MOST_CONNECTIONS,
+        able: |abilities| abilities.most_fetches,
         tip: "Some home routers cope badly with many",
     },
     Limit {
         name: "Processor",
         unit: "%",
         get: |settings| settings.cpu_percent,
-        set: |percent| Setting::CpuPercent(percent.min(100)),
-        most: ANY,
+        set: Setting::CpuPercent,
+        most: Settings::MOST_CPU_PERCENT,
+        able: ANY,
         tip: "Of the whole processor, all of its cores",
     },
 ];
@@ -138,7 +146,8 @@ const SLOW_LIMITS: [Limit; 2] = [
         unit: "KiB/s",
         get: |settings| settings.slow_download_kib_per_s,
         set: Setting::SlowDownloadKibPerS,
-        most: ANY,
+        most: Settings::MOST_KIB_PER_S,
+        able: ANY,
         tip: "Download while slow mode is on",
     },
     Limit {
@@ -146,14 +155,15 @@ const SLOW_LIMITS: [Limit; 2] = [
         unit: "KiB/s",
         get: |settings| settings.slow_upload_kib_per_s,
         set: Setting::SlowUploadKibPerS,
-        most: ANY,
+        most: Settings::MOST_KIB_PER_S,
+        able: ANY,
         tip: "Upload while slow mode is on",
     },
 ];
 
 fn numbers_ui(ui: &mut Ui, scene: &mut Scene<'_>, limits: &[Limit]) {
-    let abilities = scene.model.abilities;
-    for setting in numbers_grid_ui(ui, scene.draft.get(), abilities, limits) {
+    let settings = scene.draft.get().clone();
+    for setting in numbers_grid_ui(ui, scene, &settings, limits) {
         scene.change(setting);
     }
 }
@@ -161,8 +171,8 @@ fn numbers_ui(ui: &mut Ui, scene: &mut Scene<'_>, limits: &[Limit]) {
 /// Fields for some limits; gives what was changed.
 pub fn numbers_grid_ui(
     ui: &mut Ui,
+    scene: &mut Scene<'_>,
     settings: &Settings,
-    abilities: Abilities,
     limits: &[Limit],
 ) -> Vec<Setting> {
     let mut changes = Vec::new();
@@ -178,10 +188,9 @@ pub fn numbers_grid_ui(
         for limit in limits {
             let value = (limit.get)(settings);
             let (name, unit) = (limit.name, limit.unit);
-            let (most, tip) = bound(limit, abilities);
-            if let Some(changed) = parts::limit_field_ui(ui, name, value, most, unit, &tip) {
-                changes.push((limit.set)(changed));
-            }
+            let (most, tip) = bound(limit, scene.model.abilities);
+            let changed = parts::limit_field_ui(ui, scene, name, value, most, unit, &tip);
+            changes.extend(changed.map(limit.set));
             ui.end_row();
         }
     });
@@ -190,9 +199,10 @@ pub fn numbers_grid_ui(
 
 /// What can be set at most, and the words that say so.
 fn bound(limit: &Limit, abilities: Abilities) -> (u32, String) {
-    match (limit.most)(abilities) {
-        0 => (parts::MOST, limit.tip.to_owned()),
-        most => {
+    match (limit.able)(abilities) {
+        0 => (limit.most, limit.tip.to_owned()),
+        able => {
+            let most = able.min(limit.most);
             let tip = format!(
                 "{}. {} {} is the most that this computer's memory and settings allow",
                 limit.tip,
@@ -359,6 +369,7 @@ fn text_size_ui(ui: &mut Ui, scene: &mut Scene<'_>, now: u32) {
     let response = ui
         .add_sized(vec2(72.0, theme::CONTROL_HEIGHT), field)
         .labelled_by(label.id);
+    parts::escape_takes_back(ui, &response);
     if response.changed() && percent != now {
         scene.change(Setting::TextPercent(percent));
     }

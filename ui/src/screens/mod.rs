@@ -22,6 +22,7 @@ use eframe::egui::{Frame, Panel, ScrollArea, Ui};
 use crate::command::Screen;
 use crate::frame::Scene;
 use crate::model::Model;
+use crate::parts;
 use crate::scroll;
 use crate::theme;
 
@@ -72,21 +73,23 @@ pub fn screen_ui(ui: &mut Ui, scene: &mut Scene<'_>, screens: &mut Screens) {
 
 /// Draws what must be answered before anything else is shown.
 pub fn before_all_ui(ui: &mut Ui, scene: &mut Scene<'_>, screens: &mut Screens) {
-    let asks_to_join = scene.model.crawl.offer.is_some();
-    if !asks_to_join {
-        Panel::bottom("answers")
-            .frame(Frame::new().inner_margin(theme::GAP))
-            .show(ui, |ui| {
-                first_run::answers_ui(ui, scene, &mut screens.first_run)
-            });
+    if scene.model.crawl.offer.is_some() {
+        return scroll_ui(ui, "before all", |ui| join::offer_ui(ui, scene));
+    }
+    let state = &mut screens.first_run;
+    let answers = Panel::bottom("answers").frame(Frame::new().inner_margin(theme::GAP));
+    // They take their room first and are carried out last: a field above takes over what was
+    // typed only when it is drawn.
+    let answer = answers.show(ui, first_run::answers_ui).inner;
+    if answer.is_some() {
+        parts::end_typing(ui.ctx());
     }
     scroll_ui(ui, "before all", |ui| {
-        if asks_to_join {
-            join::offer_ui(ui, scene);
-        } else {
-            first_run::first_run_ui(ui, scene, &mut screens.first_run);
-        }
+        first_run::first_run_ui(ui, scene, state);
     });
+    if let Some(answer) = answer {
+        first_run::take(answer, scene, state);
+    }
 }
 
 /// A screen whose table takes the room that is left; a lower window scrolls all of it.

@@ -54,6 +54,7 @@ fn hour_ui(ui: &mut Ui, label: &str, hour: &mut u8, range: std::ops::RangeInclus
         .custom_formatter(|hour, _| format!("{hour:.0}:00"))
         .custom_parser(|text| text.split(':').next()?.trim().parse().ok());
     let response = ui.add_sized(vec2(64.0, theme::CONTROL_HEIGHT), field);
+    parts::escape_takes_back(ui, &response);
     let (enabled, value) = (ui.is_enabled(), f64::from(*hour));
     response.widget_info(|| {
         let mut info = WidgetInfo::drag_value(enabled, value);

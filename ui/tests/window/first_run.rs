@@ -36,8 +36,7 @@ fn it_says_what_it_will_use_before_anything_is_fetched() {
         ("Monthly data", "10 GB"),
         ("Disk", "10 GB"),
     ] {
-        let field = window.0.get_by_role_and_label(Role::SpinButton, label);
-        assert_eq!(field.value().as_deref(), Some(value), "{label}");
+        assert_eq!(window.number(label).as_deref(), Some(value), "{label}");
     }
     assert_eq!(window.sent(), []);
     assert!(
@@ -74,6 +73,20 @@ fn limits_are_changed_right_there() {
     window.press("Start crawling");
     let settings = vec![Setting::DownloadKibPerS(128), Setting::DiskGb(0)];
     assert_eq!(window.sent(), began(settings, Begin::Demo));
+}
+
+/// It began with the limit of before.
+#[test]
+fn a_limit_counts_that_was_typed_without_enter() {
+    for press in [Window::press, Window::press_by_reader] {
+        let mut window = Window::open(made_up::first_run());
+        window.fill("Web address", "https://example.org/");
+        window.type_number("Download", "100");
+        press(&mut window, "Start crawling");
+        let site = Begin::Site("https://example.org/".to_owned());
+        let settings = vec![Setting::DownloadKibPerS(100)];
+        assert_eq!(window.sent(), began(settings, site));
+    }
 }
 
 #[test]
@@ -144,8 +157,7 @@ fn when_it_comes_again_it_knows_what_was_set_meanwhile() {
     let set = Command::Change(Setting::DownloadKibPerS(500));
     assert_eq!(window.sent(), [Command::NotNow, set]);
     window.change(|model| model.first_run = made_up::first_run().first_run);
-    let field = window.0.get_by_role_and_label(Role::SpinButton, "Download");
-    assert_eq!(field.value().as_deref(), Some("500 KiB/s"));
+    assert_eq!(window.number("Download").as_deref(), Some("500 KiB/s"));
     window.fill("Web address", "https://a.example/");
     window.press("Start crawling");
     let site = Begin::Site("https://a.example/".to_owned());

@@ -2,7 +2,9 @@
 
 use super::*;
 use peercrawl_ui::egui::{ViewportCommand, ViewportEvent};
-use peercrawl_ui::model::{Demo, Notice, OnClose, PauseReason, RunState, Settings, ThemeChoice};
+use peercrawl_ui::model::{
+    DayHours, Demo, Notice, OnClose, PauseReason, RunState, Settings, ThemeChoice,
+};
 use std::time::Duration;
 
 #[test]
@@ -259,6 +261,44 @@ fn the_keyboard_does_the_same() {
     assert!(window.0.get(fields("Search hosts")).is_focused());
 }
 
+/// Its field was gone before it took the number over.
+#[test]
+fn a_number_that_was_typed_without_enter_outlives_its_screen() {
+    let mut days = [DayHours::default(); 7];
+    days[0].from_hour = 7;
+    let fields = [
+        (Screen::Limits, "Download", Setting::DownloadKibPerS(7)),
+        (Screen::Limits, "Monday from", Setting::Schedule(days)),
+        (Screen::Archive, "Disk limit", Setting::DiskGb(7)),
+        (
+            Screen::Crawl,
+            "Links to follow from there at most",
+            Setting::MaxDepth(7),
+        ),
+    ];
+    let ways: [fn(&mut Window); 4] = [
+        |window| window.press("Overview"),
+        |window| window.press_by_reader("Overview"),
+        |window| window.shortcut(Key::Num1),
+        |window| window.press("Make room…"),
+    ];
+    for (screen, label, setting) in fields {
+        for (number, leave) in ways.into_iter().enumerate() {
+            let mut model = made_up::model();
+            model.state = RunState::Paused(PauseReason::ArchiveFull);
+            Arc::make_mut(&mut model.settings).schedule_on = true;
+            let mut window = Window::open(model);
+            window.go(screen);
+            window.type_number(label, "7");
+            leave(&mut window);
+            let sent = window.sent();
+            assert_eq!(sent, changed(setting.clone()), "{label}, way {number}");
+            let expected = [Screen::Overview, Screen::Archive][number / 3];
+            assert_eq!(window.shown().screen, expected);
+        }
+    }
+}
+
 #[test]
 fn the_tab_key_goes_through_the_controls_in_their_order() {
     let mut window = Window::open(made_up::model());
@@ -504,11 +544,18 @@ fn a_stopped_crawl_is_closed_without_a_question() {
         is_running: false,
         tries_again,
     };
-    for state in [RunState::Stopped, troubled(false)] {
-        let mut window = Window::open(made_up::model());
-        window.change(|model| model.state = state.clone());
-        close(&mut window);
-        assert_eq!(window.sent(), [Command::Quit], "{state:?}");
+    // What was being finished stayed for good without a window, and did nothing.
+    let finishing = RunState::Finishing { fetches_left: 6 };
+    for state in [RunState::Stopped, finishing, troubled(false)] {
+        for on_close in [OnClose::Ask, OnClose::KeepCrawling] {
+            let mut window = Window::open(made_up::model());
+            window.change(|model| {
+                model.state = state.clone();
+                Arc::make_mut(&mut model.settings).on_close = on_close;
+            });
+            close(&mut window);
+            assert_eq!(window.sent(), [Command::Quit], "{state:?}, {on_close:?}");
+        }
     }
     let mut window = Window::open(made_up::model());
     window.change(|model| model.state = troubled(true));

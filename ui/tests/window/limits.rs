@@ -25,8 +25,8 @@ fn every_number_is_sent_once_it_was_typed() {
         assert_eq!(window.sent(), changed(setting(77)), "{label}");
         window.set_number(label, "0");
         assert_eq!(window.sent(), changed(setting(0)), "{label}");
-        let field = window.0.get_by_role_and_label(Role::SpinButton, label);
-        assert_eq!(field.value().as_deref(), Some("no limit"), "{label}");
+        let shown = window.number(label);
+        assert_eq!(shown.as_deref(), Some("no limit"), "{label}");
     }
 }
 
@@ -146,10 +146,89 @@ fn no_more_connections_are_set_than_there_can_be() {
     // What is set already stays, even if it is more.
     window.change(|model| model.abilities.most_fetches = 10);
     assert_eq!(window.sent(), []);
-    let field = window
-        .0
-        .get_by_role_and_label(Role::SpinButton, "Connections");
-    assert_eq!(field.value().as_deref(), Some("128 at once"));
+    assert_eq!(window.number("Connections").as_deref(), Some("128 at once"));
+}
+
+/// Every one took up to 10,000,000, and the config refused it.
+#[test]
+fn no_field_takes_more_than_the_config() {
+    let most: [(&str, Setting); 9] = [
+        ("Download", Setting::DownloadKibPerS(4_194_304)),
+        ("Upload", Setting::UploadKibPerS(4_194_304)),
+        ("Monthly data", Setting::MonthlyGb(1_000_000)),
+        ("Disk", Setting::DiskGb(1_125_899)),
+        ("Pages", Setting::PagesPerMin(100_000_000)),
+        ("Connections", Setting::Connections(4_096)),
+        ("Processor", Setting::CpuPercent(100)),
+        ("Slow download", Setting::SlowDownloadKibPerS(4_194_304)),
+        ("Slow upload", Setting::SlowUploadKibPerS(4_194_304)),
+    ];
+    let mut window = Window::at(Screen::Limits);
+    // A computer that does not tell how many fetches it has memory for.
+    window.change(|model| model.abilities.most_fetches = 0);
+    for (label, setting) in most {
+        window.set_number(label, "9,999,999,999");
+        assert_eq!(window.sent(), changed(setting), "{label}");
+    }
+    window.set_number("Disk", "10");
+    window.sent();
+    window.go(Screen::Archive);
+    window.set_number("Disk limit", "9,999,999,999");
+    assert_eq!(window.sent(), changed(Setting::DiskGb(1_125_899)));
+    window.go(Screen::Crawl);
+    let depth = "Links to follow from there at most";
+    window.set_number(depth, "9999999999");
+    assert_eq!(window.sent(), changed(Setting::MaxDepth(10_000)));
+}
+
+/// The field went back to its number without a word.
+#[test]
+fn what_cannot_be_a_limit_is_said_once_and_changes_nothing() {
+    let ways: [fn(&mut Window); 4] = [
+        |window| window.key(Key::Enter),
+        |window| {
+            window.tab();
+        },
+        |window| window.click(Role::SpinButton, "Upload"),
+        |window| window.shortcut(Key::Num1),
+    ];
+    for text in ["fast", "1.2.3", "-5"] {
+        for leave in ways {
+            let mut window = Window::at(Screen::Limits);
+            window.type_number("Download", text);
+            leave(&mut window);
+            window.0.run_steps(2);
+            let words = format!("“{text}” cannot be a limit: Download stays as it was.");
+            let said = window.0.query_all_by_label_contains(&words).count();
+            assert_eq!(said, 1, "{text}");
+            assert_eq!(window.sent(), []);
+            window.go(Screen::Limits);
+            assert_eq!(window.number("Download").as_deref(), Some("256 KiB/s"));
+        }
+    }
+}
+
+/// egui took it over nevertheless, one frame later.
+#[test]
+fn escape_takes_back_what_was_typed() {
+    let mut window = Window::open(made_up::model());
+    window.change(|model| Arc::make_mut(&mut model.settings).schedule_on = true);
+    let depth = "Links to follow from there at most";
+    for (screen, label, text) in [
+        (Screen::Limits, "Download", "80"),
+        (Screen::Limits, "Download", "fast"),
+        (Screen::Limits, "Text size", "80"),
+        (Screen::Limits, "Monday from", "8"),
+        (Screen::Archive, "Disk limit", "80"),
+        (Screen::Crawl, depth, "80"),
+    ] {
+        window.go(screen);
+        window.type_number(label, text);
+        window.key(Key::Escape);
+        window.0.run_steps(2);
+        assert_eq!(window.sent(), [], "{label}");
+        assert!(!window.has("cannot be a limit"), "{label}");
+    }
 }
 
 #[test]
@@ -206,8 +285,5 @@ fn a_refused_value_comes_back_as_it_is() {
     // The backend knows better.
     window.change(|model| Arc::make_mut(&mut model.settings).connections = 512);
     window.0.run_steps(12);
-    let field = window
-        .0
-        .get_by_role_and_label(Role::SpinButton, "Connections");
-    assert_eq!(field.value().as_deref(), Some("512 at once"));
+    assert_eq!(window.number("Connections").as_deref(), Some("512 at once"));
 }

@@ -101,6 +101,13 @@ impl Window {
         self.click(Role::Button, label);
     }
 
+    /// The same as a screen reader does it, which leaves the focus where it is.
+    fn press_by_reader(&mut self, label: &str) {
+        let button = self.0.get_by_role_and_label(Role::Button, label);
+        button.click_accesskit();
+        self.0.run();
+    }
+
     /// Clicks the oldest *Undo*.
     fn undo(&mut self) {
         let undo = self.0.query_all_by_label_contains("Undo: ").next();
@@ -135,14 +142,22 @@ impl Window {
 
     /// Types a number into a field and presses Enter.
     fn set_number(&mut self, label: &str, text: &str) {
-        self.0
-            .get_by_role_and_label(Role::SpinButton, label)
-            .click();
-        self.0.run();
+        self.type_number(label, text);
+        self.key(Key::Enter);
+    }
+
+    /// Types a number into a field, which has the focus then.
+    fn type_number(&mut self, label: &str, text: &str) {
+        self.click(Role::SpinButton, label);
         self.0.key_press_modifiers(Modifiers::COMMAND, Key::A);
         self.0.event(Event::Text(text.to_owned()));
-        self.0.key_press(Key::Enter);
         self.0.run();
+    }
+
+    /// What the number field of this label shows.
+    fn number(&self, label: &str) -> Option<String> {
+        let field = self.0.get_by_role_and_label(Role::SpinButton, label);
+        field.value()
     }
 
     /// The place of what has this role and label.
