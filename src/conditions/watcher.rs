@@ -203,6 +203,8 @@ impl Drop for Watcher {
 /// An answer that is too dear to be asked for each time.
 struct Asked<T> {
     answer: Option<T>,
+    /// Whether nobody answered the last time.
+    is_silent: bool,
     at: Option<Instant>,
 }
 
@@ -210,22 +212,37 @@ impl<T: Copy> Asked<T> {
     fn nobody() -> Self {
         Self {
             answer: None,
+            is_silent: false,
             at: None,
         }
     }
 
     /// The answer, asked for anew if it is old and a rule needs it, or if there is none.
-    fn get(&mut self, is_needed: bool, now: Instant, ask: impl FnOnce() -> Option<T>) -> Option<T> {
+    fn get(
+        &mut self,
+        is_needed: bool,
+        now: impl Fn() -> Instant,
+        ask: impl FnOnce() -> Option<T>,
+    ) -> Option<T> {
         let period = match is_needed {
             true => ASKING_PERIOD,
             false if self.answer.is_none() => TRYING_PERIOD,
             false => return self.answer,
         };
-        if self.at.is_none_or(|at| now - at >= period) {
-            self.answer = ask();
-            self.at = Some(now);
+        if self.at.is_none_or(|at| now() - at >= period) {
+            self.take_in(ask());
+            // By now: where nobody answers, to ask may take as long as the period.
+            self.at = Some(now());
         }
         self.answer
+    }
+
+    /// A busy desktop may miss one question: its last answer holds until it misses two.
+    fn take_in(&mut self, answer: Option<T>) {
+        let was_silent = std::mem::replace(&mut self.is_silent, answer.is_none());
+        if answer.is_some() || was_silent {
+            self.answer = answer;
+        }
     }
 }
 
@@ -258,11 +275,11 @@ impl Reader {
             ..Reading::default()
         };
         if self.sources.asks_desktop {
-            let now = Instant::now();
             let (is_metered, unused_for) = (&mut self.is_metered, &mut self.unused_for);
-            reading.is_metered = is_metered.get(pause.on_metered, now, desktop::is_metered);
+            let ask = desktop::is_metered;
+            reading.is_metered = is_metered.get(pause.on_metered, Instant::now, ask);
             let ask = || desktop::unused_for(now_ms);
-            reading.unused_for = unused_for.get(pause.while_used, now, ask);
+            reading.unused_for = unused_for.get(pause.while_used, Instant::now, ask);
         }
         reading
     }
@@ -272,6 +289,7 @@ impl Reader {
 mod tests {
     use super::*;
     use crate::conditions::Reason;
+    use std::cell::Cell;
     use std::fs;
 
     /// What did not answer at login was never asked again, and its rule never to be had.
@@ -281,10 +299,11 @@ mod tests {
         let mut at = |seconds, is_needed, answer| {
             let mut is_asked = false;
             let now = start + Duration::from_secs(seconds);
-            let said = asked.get(is_needed, now, || {
+            let ask = || {
                 is_asked = true;
                 answer
-            });
+            };
+            let said = asked.get(is_needed, || now, ask);
             (is_asked, said)
         };
         assert_eq!(at(0, false, None), (true, None));
@@ -293,7 +312,39 @@ mod tests {
         assert_eq!(at(900, false, Some(2)), (false, Some(1)), "nobody needs it");
         assert_eq!(at(901, true, Some(2)), (true, Some(2)), "at once");
         assert_eq!(at(902, true, Some(3)), (false, Some(2)));
-        assert_eq!(at(911, true, None), (true, None));
+        // A crawl that paused while somebody typed went on because of one late answer.
+        assert_eq!(at(911, true, None), (true, Some(2)), "once says nothing");
+        assert_eq!(at(920, true, Some(4)), (false, Some(2)));
+        assert_eq!(at(921, true, Some(4)), (true, Some(4)));
+        assert_eq!(at(931, true, None), (true, Some(4)), "not in a row");
+        assert_eq!(
+            at(941, true, None),
+            (true, None),
+            "nobody is there any more"
+        );
+        assert_eq!(at(951, true, Some(5)), (true, Some(5)));
+    }
+
+    /// Where nobody answered, the next question was always due at once, and between two of them
+    /// the battery and the clock were looked at only once.
+    #[test]
+    fn the_time_that_a_question_takes_is_no_part_of_the_period() {
+        let clock = Cell::new(Instant::now());
+        let pass = |period| clock.set(clock.get() + period);
+        let (mut asked, mut questions) = (Asked::nobody(), 0);
+        let mut look = || {
+            let ask = || {
+                questions += 1;
+                pass(ASKING_PERIOD);
+                Some(questions)
+            };
+            asked.get(true, || clock.get(), ask)
+        };
+        assert_eq!(look(), Some(1));
+        pass(PERIOD);
+        assert_eq!(look(), Some(1), "there is time to read files");
+        pass(ASKING_PERIOD - PERIOD);
+        assert_eq!(look(), Some(2));
     }
 
     #[test]

@@ -25,6 +25,7 @@ use super::{addresses, tasks};
 use crate::archive::{ArchiveError, Reader, StoredFile, Writer};
 use crate::canonical::CanonicalForm;
 use crate::engine::Engine;
+use crate::ledger::NotTaken;
 
 /// How often the files are looked through while somebody looks.
 const PERIOD: Duration = Duration::from_secs(5);
@@ -101,7 +102,10 @@ impl Desk {
         if let Some(engine) = self.engine()
             && !is_held(&self.state.picture.shelf.moving)
         {
-            engine.ledger().with_archive(count_again);
+            match engine.ledger().with_archive(count_again) {
+                Ok(()) | Err(NotTaken::NoArchive) => {}
+                Err(busy) => tracing::warn!("the archive is counted with the next change: {busy}"),
+            }
         }
     }
 
@@ -201,13 +205,15 @@ impl Desk {
         };
         if let Some(engine) = self.engine() {
             let orders = self.orders.clone();
-            let is_taken = engine.ledger().with_archive(move |writer| {
+            let taken = engine.ledger().with_archive(move |writer| {
                 let dropped = writer.drop_oldest().map_err(|why| why.to_string());
                 // A desk with so many orders waiting tells the volunteer of the next one.
                 let _busy = orders.try_send(Order::ArchiveChanged(dropped.and_then(deleted)));
             });
-            if !is_taken {
-                self.fail(nothing);
+            match taken {
+                Ok(()) => {}
+                Err(NotTaken::NoArchive) => self.fail(nothing),
+                Err(busy) => self.fail(format!("The oldest file was not deleted: {busy}")),
             }
             return;
         }
@@ -240,15 +246,21 @@ impl Desk {
             Ok(names) => Order::MoveFiles { from, to, names },
         };
         if let Some(engine) = self.engine() {
-            let is_taken = engine.ledger().with_archive(move |writer| {
+            let taken = engine.ledger().with_archive(move |writer| {
                 let names = writer.give_away().map_err(|why| why.to_string());
                 if orders.try_send(begin(names)).is_err() {
                     // See above; nobody moves them.
                     count_again(writer);
                 }
             });
-            if !is_taken {
-                self.problem(Field::ArchiveFolder, "There is no file to move yet.");
+            match taken {
+                Ok(()) => {}
+                Err(NotTaken::NoArchive) => {
+                    self.problem(Field::ArchiveFolder, "There is no file to move yet.");
+                }
+                Err(busy) => {
+                    self.problem(Field::ArchiveFolder, format!("Nothing was moved: {busy}"));
+                }
             }
             return;
         }
@@ -349,6 +361,14 @@ pub fn rows(files: &[ArchiveFile], rows: &Range<usize>) -> View<ArchiveFile> {
     }
 }
 
+/// Takes in what was found. A look-up may take longer than the one after it: what nobody waits
+/// for any more is no answer.
+pub fn take_answer(asked: &mut Option<LookUp>, url: &str, found: Found) {
+    if let Some(asked) = asked.as_mut().filter(|asked| asked.url == url) {
+        asked.found = found;
+    }
+}
+
 fn find(folder: &Path, url: &str) -> Result<Found, ArchiveError> {
     let found = Reader::new(folder).get(url)?;
     Ok(found.map_or(Found::Nothing, |found| Found::Page {
@@ -432,6 +452,25 @@ mod tests {
         write("a.warc.gz", "another archive");
         let third = files(folder.path(), &second).unwrap();
         assert_eq!(third[0].to_ms, first[1].to_ms - 1_000);
+    }
+
+    /// A slow look-up took the place of the answer to the one after it.
+    #[test]
+    fn only_the_last_look_up_is_answered() {
+        let looking = |url: &str| {
+            Some(LookUp {
+                url: url.to_owned(),
+                found: Found::Looking,
+            })
+        };
+        let mut asked = looking("http://b/");
+        take_answer(&mut asked, "http://a/", Found::Nothing);
+        assert_eq!(asked, looking("http://b/"));
+        take_answer(&mut asked, "http://b/", Found::Nothing);
+        assert_eq!(asked.as_ref().unwrap().found, Found::Nothing);
+        let mut nobody = None;
+        take_answer(&mut nobody, "http://a/", Found::Nothing);
+        assert_eq!(nobody, None);
     }
 
     #[test]

@@ -5,18 +5,36 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::config::Layers;
+use crate::data_directory::DataDirectory;
+
 /// The file's name.
 const FILE: &str = "peercrawl.desktop";
+
+/// What Linux adds to the path of a program that runs, once its file is gone.
+const DELETED: &str = " (deleted)";
 
 /// Whether this desktop can do it.
 pub fn is_possible() -> bool {
     cfg!(target_os = "linux") && folder().is_some()
 }
 
-/// Does it from now on, or no longer.
-pub fn set(starts: bool) -> io::Result<()> {
-    let folder = folder().ok_or(io::ErrorKind::Unsupported)?;
-    set_in(&folder, &std::env::current_exe()?, starts)
+/// Does it from now on, with this data directory and this config file.
+pub fn set(data: Option<&Path>, config: Option<&Path>) -> io::Result<()> {
+    let program = in_place(std::env::current_exe()?)?;
+    let data = to_be_named(data, DataDirectory::usual_place())?;
+    let config = to_be_named(config, Layers::user_file())?;
+    write(
+        &folder_there_is()?,
+        &program,
+        data.as_deref(),
+        config.as_deref(),
+    )
+}
+
+/// Does it no longer.
+pub fn unset() -> io::Result<()> {
+    remove(&folder_there_is()?)
 }
 
 fn folder() -> Option<PathBuf> {
@@ -24,48 +42,119 @@ fn folder() -> Option<PathBuf> {
     Some(folders.config_dir().join("autostart"))
 }
 
-fn set_in(folder: &Path, program: &Path, starts: bool) -> io::Result<()> {
-    let file = folder.join(FILE);
-    if !starts {
-        return match std::fs::remove_file(&file) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => Ok(()),
-        };
+fn folder_there_is() -> io::Result<PathBuf> {
+    folder().ok_or_else(|| io::ErrorKind::Unsupported.into())
+}
+
+/// Where a program is that runs from this file. An upgrade may have put another file in its
+/// place meanwhile.
+fn in_place(running: PathBuf) -> io::Result<PathBuf> {
+    if running.is_file() {
+        return Ok(running);
     }
-    std::fs::create_dir_all(folder)?;
-    let program = program.display().to_string();
-    // The characters that are special inside quotes, as the standard has it.
-    let quoted: String = program
-        .chars()
-        .flat_map(|letter| match letter {
-            '"' | '`' | '$' | '\\' => vec!['\\', '\\', letter],
-            '%' => vec!['%', '%'],
-            other => vec![other],
-        })
-        .collect();
+    let before = running.to_str().and_then(|path| path.strip_suffix(DELETED));
+    let before = before.map(PathBuf::from).filter(|path| path.is_file());
+    before.ok_or_else(|| {
+        let why = format!("the program is not at {} any more", running.display());
+        io::Error::new(io::ErrorKind::NotFound, why)
+    })
+}
+
+/// A path that has to be named because it is not the usual one; a login knows nothing of the
+/// folder that this run was started in.
+fn to_be_named(path: Option<&Path>, usual: Option<PathBuf>) -> io::Result<Option<PathBuf>> {
+    let unusual = path.filter(|path| usual.as_deref() != Some(*path));
+    unusual.map(std::path::absolute).transpose()
+}
+
+fn write(
+    folder: &Path,
+    program: &Path,
+    data: Option<&Path>,
+    config: Option<&Path>,
+) -> io::Result<()> {
+    let mut command = format!("{} --hidden", quoted(program));
+    for (option, path) in [("--data", data), ("--config", config)] {
+        if let Some(path) = path {
+            command += &format!(" {option} {}", quoted(path));
+        }
+    }
     let text = format!(
-        "[Desktop Entry]\nType=Application\nName=PeerCrawl\nExec=\"{quoted}\" --hidden\n\
+        "[Desktop Entry]\nType=Application\nName=PeerCrawl\nExec={command}\n\
          Icon=peercrawl\nTerminal=false\nX-GNOME-Autostart-enabled=true\n"
     );
-    std::fs::write(file, text)
+    std::fs::create_dir_all(folder)?;
+    std::fs::write(folder.join(FILE), text)
+}
+
+fn remove(folder: &Path) -> io::Result<()> {
+    match std::fs::remove_file(folder.join(FILE)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// A word of a command. The standard escapes what is special in quotes with a backslash, and
+/// every backslash in the file with one more.
+fn quoted(word: &Path) -> String {
+    let word = word.display().to_string();
+    let letters = word.chars().map(|letter| match letter {
+        '"' | '`' | '$' => format!(r"\\{letter}"),
+        '\\' => r"\\\\".to_owned(),
+        '%' => "%%".to_owned(),
+        other => other.to_string(),
+    });
+    format!("\"{}\"", letters.collect::<String>())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn command(folder: &Path) -> String {
+        let text = std::fs::read_to_string(folder.join(FILE)).unwrap();
+        let mut lines = text.lines();
+        let command = lines.find_map(|line| line.strip_prefix("Exec="));
+        command.unwrap().to_owned()
+    }
+
     #[test]
     fn the_file_comes_and_goes() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("autostart");
-        set_in(&folder, Path::new("/opt/a b/peercrawl"), true).unwrap();
-        let text = std::fs::read_to_string(folder.join(FILE)).unwrap();
-        assert!(
-            text.contains("Exec=\"/opt/a b/peercrawl\" --hidden\n"),
-            "{text}"
-        );
-        set_in(&folder, Path::new("/x"), false).unwrap();
+        write(&folder, Path::new("/opt/a b/peercrawl"), None, None).unwrap();
+        assert_eq!(command(&folder), r#""/opt/a b/peercrawl" --hidden"#);
+        remove(&folder).unwrap();
         assert!(!folder.join(FILE).exists());
-        set_in(&folder, Path::new("/x"), false).unwrap();
+        remove(&folder).unwrap();
+    }
+
+    /// Login opened another profile than the one that asked for it.
+    #[test]
+    fn a_profile_of_its_own_is_named_and_the_usual_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let usual = Path::new("/home/me/data");
+        let named = |path| to_be_named(Some(path), Some(usual.to_owned())).unwrap();
+        assert_eq!(named(usual), None);
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(named(Path::new("mine")), Some(here.join("mine")));
+        assert_eq!(to_be_named(None, Some(usual.to_owned())).unwrap(), None);
+        let (data, config) = (Path::new("/a b/$c"), Path::new(r"/100%\d"));
+        write(folder.path(), Path::new("/p"), Some(data), Some(config)).unwrap();
+        let expected = r#""/p" --hidden --data "/a b/\\$c" --config "/100%%\\\\d""#;
+        assert_eq!(command(folder.path()), expected);
+    }
+
+    /// After an upgrade, the entry named a file that nobody can start.
+    #[test]
+    fn a_program_that_was_replaced_is_where_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("peercrawl");
+        let running = folder.path().join("peercrawl (deleted)");
+        let gone = in_place(running.clone()).unwrap_err();
+        assert_eq!(gone.kind(), io::ErrorKind::NotFound);
+        std::fs::write(&program, "").unwrap();
+        assert_eq!(in_place(running).unwrap(), program);
+        assert_eq!(in_place(program.clone()).unwrap(), program);
     }
 }

@@ -52,6 +52,11 @@ impl ConfigFile {
         }
     }
 
+    /// Where it is, if changes are kept.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
     /// A `section.key` has another value.
     pub fn set(&mut self, key: &str, value: Value, now: Instant) {
         self.changes.insert(key.to_owned(), value);

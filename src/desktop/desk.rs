@@ -133,6 +133,8 @@ pub struct State {
     pub check: model::SeedCheck,
     /// The answer to the last look-up.
     pub look_up: Option<LookUp>,
+    /// The desktop's dialog for files and folders.
+    pub dialog: tasks::Dialog,
     /// What is wrong with what was typed.
     pub problems: Vec<(Field, String)>,
     /// What was done, and when that was said.
@@ -206,7 +208,7 @@ impl Desk {
             tray::show(&self.orders);
         }
         if let Some(data) = &self.data {
-            let (kept, history) = Keepsake::read(data.path());
+            let (kept, history) = Keepsake::read(data.path(), self.now_ms());
             (self.state.kept, self.state.history) = (kept, history);
             let limits = Limits::new(&self.config.limits);
             match limits.keep_quota(&data.quota()) {

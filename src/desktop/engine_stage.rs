@@ -9,8 +9,8 @@ use super::desk::Desk;
 use super::reach::Reach;
 use super::stage::{Stage, Wish};
 use super::totals::Count;
-use crate::conditions::Watcher;
 use crate::conditions::local_time::utc_offset_minutes;
+use crate::conditions::{Verdict, Watcher};
 use crate::engine::{Engine, Standing, pausing};
 
 /// Finishing gives up on fetches that take longer than this.
@@ -221,9 +221,9 @@ impl Desk {
             (_, Wish::Crawl) => pausing::Wish::Run,
             _ => pausing::Wish::Pause,
         };
-        let verdict = self.watcher.as_ref().map(Watcher::verdict);
+        let verdict = self.verdict();
         for engine in self.engines() {
-            engine.pausing().set_verdict(verdict.unwrap_or_default());
+            engine.pausing().set_verdict(verdict);
             if self.state.told != Some(wish) {
                 engine.pausing().set_wish(wish);
             }
@@ -243,6 +243,13 @@ impl Desk {
             self.state.is_demo_told = true;
             self.say(result.unwrap_or_default());
         }
+    }
+
+    /// Whether this is a moment for what runs. It always is for a demo: it is there to be looked
+    /// at, and uses no line.
+    fn verdict(&self) -> Verdict {
+        let watcher = self.watcher.as_ref().filter(|_| !self.is_demo());
+        watcher.map(Watcher::verdict).unwrap_or_default()
     }
 
     /// Ends the engine, and waits for it.

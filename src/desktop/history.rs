@@ -15,7 +15,10 @@ const SECONDS: usize = 600;
 /// Minutes kept.
 const MINUTES: usize = 24 * 60;
 
-/// A sample as it is saved.
+/// A minute.
+const MINUTE_MS: u64 = 60_000;
+
+/// A sample as it is saved, its time first.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 struct Saved(u64, f32, f32, f32, f32, f32);
 
@@ -60,10 +63,13 @@ impl History {
         postcard::to_stdvec(&(list(&self.seconds), list(&self.minutes))).unwrap_or_default()
     }
 
-    /// A past that was kept; an empty one if it cannot be read.
-    pub fn load(bytes: &[u8]) -> Self {
-        let (seconds, minutes): (Vec<Saved>, Vec<Saved>) =
+    /// A past that was kept; an empty one if it cannot be read. Where the clock was ahead and
+    /// has been set back, some of it is yet to come: a line would run backwards through it.
+    pub fn load(bytes: &[u8], now_ms: u64) -> Self {
+        let (mut seconds, mut minutes): (Vec<Saved>, Vec<Saved>) =
             postcard::from_bytes(bytes).unwrap_or_default();
+        seconds.retain(|second| second.0 <= now_ms);
+        minutes.retain(|minute| minute.0 / MINUTE_MS < now_ms / MINUTE_MS);
         let ring = |list: Vec<Saved>, most: usize| {
             let first = list.len().saturating_sub(most);
             list[first..].iter().map(sample).collect()
@@ -80,7 +86,7 @@ impl History {
 }
 
 fn minute(sample: &Sample) -> u64 {
-    sample.at_ms / 60_000
+    sample.at_ms / MINUTE_MS
 }
 
 fn push(ring: &mut VecDeque<Sample>, most: usize, sample: Sample) {
@@ -94,7 +100,7 @@ fn mean(samples: &[Sample]) -> Sample {
     let count = samples.len().max(1) as f32;
     let of = |value: fn(&Sample) -> f32| samples.iter().map(value).sum::<f32>() / count;
     Sample {
-        at_ms: samples.first().map_or(0, |first| minute(first) * 60_000),
+        at_ms: samples.first().map_or(0, |first| minute(first) * MINUTE_MS),
         download_bytes_per_s: of(|sample| sample.download_bytes_per_s),
         upload_bytes_per_s: of(|sample| sample.upload_bytes_per_s),
         pages_per_s: of(|sample| sample.pages_per_s),
@@ -162,13 +168,33 @@ mod tests {
             history.add(at(second, 3.0));
         }
         let bytes = history.save();
-        let mut again = History::load(&bytes);
+        let mut again = History::load(&bytes, 200_000);
         assert_eq!(again.graphs(), history.graphs());
         // A minute that was cut in two is one all the same.
         again.add(at(200, 45.0));
         let minutes = again.graphs().minutes;
         assert_eq!(minutes.len(), 4);
         assert!((minutes[3].pages_per_s - 5.0).abs() < 0.01);
-        assert!(History::load(&bytes[..9]).graphs().seconds.is_empty());
+        let damaged = History::load(&bytes[..9], 200_000);
+        assert!(damaged.graphs().seconds.is_empty());
+    }
+
+    /// A line ran backwards for as long as the clock had been ahead.
+    #[test]
+    fn what_is_yet_to_come_is_no_past() {
+        let mut history = History::default();
+        for second in 0..600 {
+            history.add(at(second, 3.0));
+        }
+        let mut again = History::load(&history.save(), 330_000);
+        let graphs = again.graphs();
+        assert_eq!(graphs.seconds.len(), 331);
+        let minutes: Vec<u64> = graphs.minutes.iter().map(|one| one.at_ms).collect();
+        let expected = [0, 60_000, 120_000, 180_000, 240_000, 330_000];
+        assert_eq!(minutes, expected, "the last one has just begun");
+        again.add(at(331, 3.0));
+        let graphs = again.graphs();
+        assert!(graphs.seconds.is_sorted_by_key(|one| one.at_ms));
+        assert!(graphs.minutes.is_sorted_by_key(|one| one.at_ms));
     }
 }

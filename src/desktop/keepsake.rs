@@ -32,20 +32,20 @@ pub struct Keepsake {
 }
 
 impl Keepsake {
-    /// What was remembered, and the past of the graphs. What cannot be read is
-    /// forgotten: nothing that matters hangs on it.
-    pub fn read(data: &Path) -> (Self, History) {
+    /// What was remembered, and the past of the graphs, by the clock as it is now. What
+    /// cannot be read is forgotten: nothing that matters hangs on it.
+    pub fn read(data: &Path, now_ms: u64) -> (Self, History) {
         let bytes = std::fs::read(data.join(FILE)).unwrap_or_default();
         let graphs = std::fs::read(data.join(GRAPHS)).unwrap_or_default();
         match bytes.split_first() {
             Some((&FORM, rest)) => {
                 let kept = postcard::from_bytes(rest).unwrap_or_default();
-                (kept, History::load(&graphs))
+                (kept, History::load(&graphs, now_ms))
             }
             Some((&FORM_WITH_GRAPHS, rest)) => {
                 let (kept, graphs): (Self, Vec<u8>) =
                     postcard::from_bytes(rest).unwrap_or_default();
-                (kept, History::load(&graphs))
+                (kept, History::load(&graphs, now_ms))
             }
             _ => Default::default(),
         }
@@ -136,10 +136,12 @@ mod tests {
     use super::*;
     use peercrawl_ui::model::Sample;
 
+    const NOW_MS: u64 = 5;
+
     fn a_past() -> History {
         let mut history = History::default();
         history.add(Sample {
-            at_ms: 5,
+            at_ms: NOW_MS,
             ..Sample::default()
         });
         history
@@ -148,17 +150,17 @@ mod tests {
     #[test]
     fn it_is_remembered_and_nonsense_is_forgotten() {
         let folder = tempfile::tempdir().unwrap();
-        let (mut kept, history) = Keepsake::read(folder.path());
+        let (mut kept, history) = Keepsake::read(folder.path(), NOW_MS);
         assert_eq!(kept.wish, Wish::Stopped);
         assert!(history.graphs().seconds.is_empty());
         kept.wish = Wish::Pause { until_ms: Some(9) };
         kept.write(folder.path()).unwrap();
         write_graphs(folder.path(), &a_past()).unwrap();
-        let (kept, history) = Keepsake::read(folder.path());
+        let (kept, history) = Keepsake::read(folder.path(), NOW_MS);
         assert_eq!(kept.wish, Wish::Pause { until_ms: Some(9) });
         assert_eq!(history.graphs().seconds.len(), 1);
         std::fs::write(folder.path().join(FILE), [FORM, 200, 1]).unwrap();
-        assert_eq!(Keepsake::read(folder.path()).0.wish, Wish::Stopped);
+        assert_eq!(Keepsake::read(folder.path(), NOW_MS).0.wish, Wish::Stopped);
     }
 
     #[test]
@@ -173,13 +175,13 @@ mod tests {
             writing.begin(wish(Some(number)), folder.path());
         }
         writing.finish(wish(None), folder.path());
-        assert_eq!(Keepsake::read(folder.path()).0, wish(None));
+        assert_eq!(Keepsake::read(folder.path(), NOW_MS).0, wish(None));
         assert!(!writing.is_late());
         // What could not be written is tried again.
         let nowhere = folder.path().join(FILE).join("x");
         writing.finish(wish(Some(9)), &nowhere);
         writing.finish(wish(Some(9)), folder.path());
-        assert_eq!(Keepsake::read(folder.path()).0, wish(Some(9)));
+        assert_eq!(Keepsake::read(folder.path(), NOW_MS).0, wish(Some(9)));
     }
 
     #[test]
@@ -188,7 +190,7 @@ mod tests {
         let before = (Wish::Crawl, Sums::default(), a_past().save());
         let bytes = postcard::to_extend(&before, vec![FORM_WITH_GRAPHS]).unwrap();
         std::fs::write(folder.path().join(FILE), bytes).unwrap();
-        let (kept, history) = Keepsake::read(folder.path());
+        let (kept, history) = Keepsake::read(folder.path(), NOW_MS);
         assert_eq!(kept.wish, Wish::Crawl);
         assert_eq!(history.graphs().seconds.len(), 1);
     }

@@ -131,9 +131,8 @@ impl Desktop {
             ..Model::default()
         }));
         let watcher = opening.conditions.and_then(|sources| {
-            let watcher = Watcher::start(&opening.settings, sources, |verdict| {
-                tracing::info!("{verdict}");
-            });
+            // The desk tells what comes of a verdict: nothing may run at present, or a demo.
+            let watcher = Watcher::start(&opening.settings, sources, |_| {});
             // Without it the volunteer still decides.
             watcher
                 .inspect_err(|why| tracing::warn!("the conditions cannot be watched: {why}"))
@@ -256,7 +255,13 @@ pub fn open(opening: Opening, window: Window, stop: Receiver<()>) -> Result<(), 
             Ok(desktop) => {
                 let (link, stopper) = (desktop.link(), desktop.stopper());
                 // It ends with the program.
-                thread::spawn(move || stop.iter().for_each(|()| stopper()));
+                let heed = move || stop.iter().for_each(|()| stopper());
+                let spawned = thread::Builder::new()
+                    .name("stop-requests".into())
+                    .spawn(heed);
+                if let Err(why) = spawned {
+                    tracing::warn!("Ctrl-C and SIGTERM will not close the window: {why}");
+                }
                 *started_here = Some(desktop);
                 link
             }

@@ -181,6 +181,33 @@ pub fn propose(shown: &mut Settings) {
 mod tests {
     use super::*;
 
+    /// The window took numbers that the config refuses.
+    #[test]
+    fn the_window_takes_as_much_as_the_config_and_no_more() {
+        type Set = fn(u32) -> Setting;
+        let bounds: [(Set, u32); 10] = [
+            (Setting::DownloadKibPerS, Settings::MOST_KIB_PER_S),
+            (Setting::UploadKibPerS, Settings::MOST_KIB_PER_S),
+            (Setting::SlowDownloadKibPerS, Settings::MOST_KIB_PER_S),
+            (Setting::SlowUploadKibPerS, Settings::MOST_KIB_PER_S),
+            (Setting::PagesPerMin, Settings::MOST_PAGES_PER_MIN),
+            (Setting::Connections, Settings::MOST_CONNECTIONS),
+            (Setting::CpuPercent, Settings::MOST_CPU_PERCENT),
+            (Setting::MonthlyGb, Settings::MOST_MONTHLY_GB),
+            (Setting::DiskGb, Settings::MOST_DISK_GB),
+            (Setting::MaxDepth, Settings::MOST_DEPTH),
+        ];
+        let takes = |setting: Setting| {
+            let mut config = config::Settings::default();
+            let mut entries = entries(&setting).into_iter();
+            entries.all(|(key, value)| config.apply_flag(&format!("{key}={value}")).is_ok())
+        };
+        for (set, most) in bounds {
+            assert!(takes(set(most)), "{:?}", set(most));
+            assert!(!takes(set(most + 1)), "{:?}", set(most + 1));
+        }
+    }
+
     #[test]
     fn what_is_changed_in_the_window_is_read_back_from_the_config() {
         let night = DayHours {

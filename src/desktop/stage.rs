@@ -82,9 +82,9 @@ impl Facts {
             },
             // It has failed to, and tries again: that is no news until it works.
             Stage::Starting => match (&self.trouble, self.wish) {
-                (_, Wish::Pause { until_ms }) => paused(until_ms),
                 (_, Wish::Stopped) => RunState::Finishing { fetches_left: 0 },
-                (Some(trouble), Wish::Crawl) => self.cannot_start(trouble),
+                (Some(trouble), _) => self.cannot_start(trouble),
+                (None, Wish::Pause { until_ms }) => paused(until_ms),
                 (None, Wish::Crawl) => RunState::Starting,
             },
             Stage::Finishing | Stage::Ending => RunState::Finishing {
@@ -305,15 +305,22 @@ mod tests {
             tries_again,
         };
         assert_eq!(absent(Wish::Crawl, Some("no threads")), trouble(false));
+        let pause = Wish::Pause { until_ms: None };
         // The status flickered at each attempt, and nothing could end them.
-        for stage in [Stage::Absent, Stage::Starting] {
+        for (stage, wish) in [
+            (Stage::Absent, Wish::Crawl),
+            (Stage::Starting, Wish::Crawl),
+            (Stage::Absent, pause),
+            (Stage::Starting, pause),
+        ] {
             let retried = Facts {
                 stage,
+                wish,
                 trouble: Some("no threads".to_owned()),
                 tries_again: true,
                 ..facts()
             };
-            assert_eq!(retried.state(), trouble(true), "{stage:?}");
+            assert_eq!(retried.state(), trouble(true), "{stage:?}, {wish:?}");
             assert!(retried.state().can_finish() && retried.state().can_start());
         }
         let starting = Facts {
@@ -328,7 +335,6 @@ mod tests {
             }
             .state()
         };
-        let pause = Wish::Pause { until_ms: None };
         assert_eq!(wanted(pause), RunState::Paused(PauseReason::ByYou));
         let finishing_soon = RunState::Finishing { fetches_left: 0 };
         assert_eq!(wanted(Wish::Stopped), finishing_soon);

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 
 use crossbeam_channel::Sender;
@@ -36,24 +37,44 @@ fn is_installed(name: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
 }
 
-/// Asks for a file or folder; the answer comes as an order, if there is one.
-pub fn browse(orders: &Sender<Order>, field: Field, start_at: &Path) {
-    let Some(program) = dialog_program() else {
-        return;
-    };
-    let arguments = arguments(program, field, start_at);
-    start(orders, "dialog", move || {
-        let output = Command::new(program).args(arguments).output();
-        match output {
-            Ok(output) if output.status.success() => {
-                let text = String::from_utf8_lossy(&output.stdout);
-                Order::Chosen(field, PathBuf::from(text.trim_end_matches('\n')))
+/// The desktop's dialog for a file or folder. There is one at a time.
+#[derive(Debug, Default)]
+pub struct Dialog {
+    /// The thread that waits for it to be closed has a share in this as long as it does.
+    waiting: Arc<()>,
+}
+
+impl Dialog {
+    /// Whether it is open.
+    pub fn is_open(&self) -> bool {
+        Arc::strong_count(&self.waiting) > 1
+    }
+
+    /// Opens it; the answer comes as an order, if there is one.
+    pub fn open(&self, orders: &Sender<Order>, field: Field, start_at: &Path) {
+        let Some(program) = dialog_program() else {
+            return;
+        };
+        let mut command = Command::new(program);
+        command.args(arguments(program, field, start_at));
+        self.open_with(orders, field, command);
+    }
+
+    fn open_with(&self, orders: &Sender<Order>, field: Field, mut command: Command) {
+        let token = self.waiting.clone();
+        start(orders, "dialog", move || {
+            let _waiting = token;
+            match command.output() {
+                Ok(output) if output.status.success() => {
+                    let text = String::from_utf8_lossy(&output.stdout);
+                    Order::Chosen(field, PathBuf::from(text.trim_end_matches('\n')))
+                }
+                // Cancelled.
+                Ok(_) => Order::Done(Ok(String::new())),
+                Err(why) => Order::Done(Err(format!("The dialog did not open: {why}"))),
             }
-            // Cancelled.
-            Ok(_) => Order::Done(Ok(String::new())),
-            Err(why) => Order::Done(Err(format!("The dialog did not open: {why}"))),
-        }
-    });
+        });
+    }
 }
 
 fn arguments(program: &str, field: Field, start_at: &Path) -> Vec<String> {
@@ -160,6 +181,7 @@ fn open_with(program: &str, folder: &Path) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     /// A desktop without a file browser did nothing, and nobody was told.
     #[test]
@@ -173,6 +195,29 @@ mod tests {
         assert!(open_with("no-such-program", &folder).is_err());
         std::fs::write(home.path().join("file"), "").unwrap();
         assert!(open_with("true", &home.path().join("file/x")).is_err());
+    }
+
+    /// Each click on *Browse…* opened one more.
+    #[test]
+    fn a_dialog_is_open_until_it_is_answered() {
+        let folder = tempfile::tempdir().unwrap();
+        let answer = folder.path().join("answer");
+        let mut command = Command::new("sh");
+        let script = "until [ -e \"$0\" ]; do sleep 0.01; done; echo /a/file";
+        command.arg("-c").arg(script).arg(&answer);
+        let (orders, told) = crossbeam_channel::unbounded();
+        let dialog = Dialog::default();
+        assert!(!dialog.is_open());
+        dialog.open_with(&orders, Field::JoinFile, command);
+        assert!(dialog.is_open());
+        std::fs::write(&answer, "").unwrap();
+        let order = told.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert!(!dialog.is_open());
+        let file = Path::new("/a/file");
+        assert!(
+            matches!(&order, Order::Chosen(Field::JoinFile, path) if path == file),
+            "{order:?}"
+        );
     }
 
     #[test]

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
-use std::time::Duration;
 
 use peercrawl::archive::Reader;
 use peercrawl::conditions::Sources;
@@ -73,11 +72,7 @@ impl App {
 
     pub fn wait(&mut self, what: &str, is_so: impl Fn(&Model) -> bool) -> Arc<Model> {
         let link = &mut self.link;
-        wait_until(what, || {
-            // Models come four times a second: no need to keep a processor busy.
-            thread::sleep(Duration::from_millis(5));
-            is_so(&link.latest())
-        });
+        wait_until(what, || is_so(&link.latest()));
         self.link.latest()
     }
 

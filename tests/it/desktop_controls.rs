@@ -3,35 +3,41 @@
 
 use std::fs;
 use std::net::Ipv4Addr;
+use std::path::Path;
 
 use peercrawl::clock::wall_ms;
 use peercrawl::conditions::Sources;
 use peercrawl::config::{OverlayChoice, Scope};
 use peercrawl::data_directory::DataDirectory;
 use peercrawl::limits::Limits;
-use peercrawl_ui::Command;
-use peercrawl_ui::command::Screen;
+use peercrawl_ui::command::{Begin, Screen};
 use peercrawl_ui::model::{
     self as ui_model, Found, OverlayKind, PauseReason, Role, RunState, Setting,
 };
+use peercrawl_ui::{Command, Model};
 use tempfile::TempDir;
 
 use crate::crew::wait_until;
 use crate::desktop::{App, Site, long_crawl, read_config};
 
+/// A computer that runs on its battery, in this folder.
+fn on_battery(folder: &Path) -> Sources {
+    let battery = folder.join("BAT0");
+    fs::create_dir(&battery).unwrap();
+    fs::write(battery.join("type"), "Battery\n").unwrap();
+    fs::write(battery.join("status"), "Discharging\n").unwrap();
+    Sources {
+        power_supplies: folder.into(),
+        processor: folder.join("none"),
+        asks_desktop: false,
+    }
+}
+
 #[test]
 fn the_battery_pauses_a_crawl_exactly_while_the_volunteer_wants_that() {
     let site = Site::start();
     let supplies = TempDir::new().unwrap();
-    let battery = supplies.path().join("BAT0");
-    fs::create_dir(&battery).unwrap();
-    fs::write(battery.join("type"), "Battery\n").unwrap();
-    fs::write(battery.join("status"), "Discharging\n").unwrap();
-    let sources = Sources {
-        power_supplies: supplies.path().into(),
-        processor: supplies.path().join("none"),
-        asks_desktop: false,
-    };
+    let sources = on_battery(supplies.path());
     let mut app = App::open(|opening| {
         long_crawl(&site)(opening);
         opening.settings.pause.on_battery = false;
@@ -56,6 +62,36 @@ fn the_battery_pauses_a_crawl_exactly_while_the_volunteer_wants_that() {
     let config = app.config();
     let _folder = app.quit();
     assert!(read_config(&config).pause.on_battery);
+}
+
+/// It paused as soon as it was there, and its peers left each other.
+#[test]
+fn a_demo_goes_on_whatever_the_computer_is_up_to() {
+    let supplies = TempDir::new().unwrap();
+    let sources = on_battery(supplies.path());
+    let mut app = App::open(|opening| {
+        opening.settings.pause.on_battery = true;
+        opening.conditions = Some(sources);
+    });
+    app.wait("the battery is seen", |model| model.abilities.battery);
+    app.send(Command::Begin {
+        // It must not end before the test does.
+        settings: vec![Setting::DownloadKibPerS(256)],
+        with: Begin::Demo,
+    });
+    let is_paused = |model: &Model| matches!(model.state, RunState::Paused(_));
+    let model = app.wait("pages", |model| {
+        assert!(!is_paused(model));
+        model.demo.is_some() && model.totals.ever.pages > 0
+    });
+    let later = model.now_ms + 2_000;
+    let model = app.wait("some seconds", |model| {
+        assert!(!is_paused(model));
+        model.now_ms > later
+    });
+    let pages = model.totals.ever.pages;
+    app.wait("more pages", |model| model.totals.ever.pages > pages);
+    app.quit();
 }
 
 #[test]
@@ -94,7 +130,7 @@ fn a_stored_page_is_looked_up_while_the_crawl_runs() {
     app.send(Command::Start);
     app.wait("pages", |model| model.totals.ever.pages > 3);
     app.send(Command::LookUp("http://127.0.0.1:9/never".into()));
-    let answered = |model: &peercrawl_ui::Model, url: &str| {
+    let answered = |model: &Model, url: &str| {
         let answer = model.archive.look_up.as_ref();
         answer
             .filter(|one| one.url == url && one.found != Found::Looking)
