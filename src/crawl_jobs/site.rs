@@ -358,6 +358,10 @@ impl Site {
         self.generation = head.generation;
         self.queries = head.queries;
         self.robots = head.robots;
+        for known in &mut self.robots {
+            // The clock may have been ahead.
+            known.fetched_ms = known.fetched_ms.min(now_ms);
+        }
         let due_ms = std::mem::replace(&mut self.pace, head.pace).next_fetch_ms;
         match due_ms {
             0 => self.pace.take_up(now_ms),
@@ -617,6 +621,19 @@ mod tests {
         site.set_rules("https://a.example", Robots::allow_all(), 0);
         let (task, _) = next(&mut site, ROBOTS_LIFETIME_MS);
         assert!(matches!(task, Task::Robots { .. }), "a day old");
+    }
+
+    #[test]
+    fn rules_of_a_clock_that_was_ahead_are_asked_for_again_a_day_later() {
+        let mut site = Site::new("a.example");
+        push(&mut site, "http://a.example/1");
+        let origin = "http://a.example:80";
+        let now_ms = 1_000_000;
+        site.set_rules(origin, Robots::allow_all(), now_ms * 1_000_000);
+        let head = site.head();
+        site.set_head(head, now_ms);
+        assert!(site.rules(origin, now_ms).is_some());
+        assert!(site.rules(origin, now_ms + ROBOTS_LIFETIME_MS).is_none());
     }
 
     #[test]

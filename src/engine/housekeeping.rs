@@ -1,5 +1,6 @@
 //! What must be done now and then: snapshots, idle connections, the overflow state,
-//! rates and quota, pauses, the reputation, and the block list, whose file may change.
+//! rates and quota, pauses, the memory budget, the reputation, and the block list, whose
+//! file may change.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -29,6 +30,35 @@ use crate::reputation::ReputationGuard;
 const PERIOD: Duration = Duration::from_millis(250);
 /// How often crawls are looked for that are over, while there are too many.
 const LOOK_FOR_CRAWLS: Duration = Duration::from_secs(30);
+
+/// Forgets what is blocked by now, step by step: in memory, and then on disk.
+#[derive(Default)]
+struct Sweep {
+    /// The version of the block list that is carried out.
+    version: u64,
+    /// The one that is being carried out on disk, and the host that it has come to.
+    on_disk: Option<(u64, String)>,
+}
+
+impl Sweep {
+    fn go_on(&mut self, blocklist: &BlockList, preprocessor: &Preprocessor) {
+        let version = blocklist.version();
+        if self.version == version {
+            return;
+        }
+        let is_begun = |(begun, _): &(u64, String)| *begun == version;
+        if !self.on_disk.as_ref().is_some_and(is_begun) {
+            self.on_disk = preprocessor
+                .forget_blocked()
+                .then(|| (version, String::new()));
+        }
+        if let Some((_, after)) = &mut self.on_disk
+            && preprocessor.forget_blocked_on_disk(after)
+        {
+            (self.version, self.on_disk) = (version, None);
+        }
+    }
+}
 
 /// See the module.
 pub struct Housekeeper {
@@ -71,7 +101,7 @@ pub struct Housekeeper {
 impl Housekeeper {
     /// Works until the engine stops.
     pub fn run(mut self) {
-        let mut swept = 0;
+        let mut sweep = Sweep::default();
         let mut looked_for_crawls: Option<Instant> = None;
         while self.stop.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
             let now_ms = self.clock.now_ms();
@@ -81,11 +111,7 @@ impl Housekeeper {
             self.pausing.tick();
             self.arrivals.drop_silent();
             self.blocklist.reload(now_ms);
-            let version = self.blocklist.version();
-            if swept != version && self.preprocessor.forget_blocked() {
-                self.preprocessor.forget_blocked_on_disk();
-                swept = version;
-            }
+            sweep.go_on(&self.blocklist, &self.preprocessor);
             let is_rested = |at: Instant| at.elapsed() >= LOOK_FOR_CRAWLS;
             if self.crawls.is_crowded() && looked_for_crawls.is_none_or(is_rested) {
                 self.forget_crawls();

@@ -32,10 +32,12 @@ use crate::report::resident_bytes;
 
 /// What a peer takes with nothing to do: code, stacks, buffers, the store's caches.
 const FIXED_BYTES: u64 = 96 << 20;
-/// A waiting URL with its record, its place in the queue and its share of allocation.
-const URL_BYTES: u64 = 320;
-/// A content with its URL and its place in the map.
-const CONTENT_BYTES: u64 = 280;
+/// A waiting URL's record, its place in the queue and its share of allocation, without its text.
+const URL_BYTES: usize = 240;
+/// A content's place in the map, without its URL.
+const CONTENT_BYTES: usize = 200;
+/// How long URLs are at least, on the average.
+const USUAL_URL: usize = 80;
 /// A site with its lock, its place in the maps and its pace.
 const SITE_BYTES: usize = 1_600;
 /// So many sites stay in memory if they are needed, whatever they take: some 5 MB. A peer
@@ -67,12 +69,14 @@ pub struct MemoryBudget {
     parts: u64,
     sites_bytes: usize,
     most_urls: usize,
+    /// How long URLs are at present.
+    url_bytes: usize,
     jobs: Arc<CrawlJobs>,
     processor: Arc<ContentProcessor>,
     preprocessor: Arc<Preprocessor>,
     ledger: Arc<Ledger>,
     clock: Clock,
-    looked: Instant,
+    looked: Option<Instant>,
     /// How often sites were looked at.
     looks: u64,
     /// The last look before which everything is on disk.
@@ -127,6 +131,17 @@ struct Survey {
     leaving: Vec<Leaving>,
     /// Those that have seen much, and how much memory that takes.
     large: Vec<(usize, Arc<SiteCell>)>,
+    /// URLs that wait here, and how long they are, if each is as long as the first of its site.
+    urls: usize,
+    url_bytes: usize,
+}
+
+impl Survey {
+    /// How long a URL is.
+    fn url_bytes(&self) -> usize {
+        let mean = self.url_bytes.checked_div(self.urls);
+        mean.unwrap_or(0).max(USUAL_URL)
+    }
 }
 
 /// There is room enough when sites take no more than so many bytes, or are so few.
@@ -160,12 +175,13 @@ impl MemoryBudget {
             parts: WHOLE,
             sites_bytes: 0,
             most_urls: usize::MAX,
+            url_bytes: USUAL_URL,
             jobs,
             processor,
             preprocessor,
             ledger,
             clock,
-            looked: Instant::now(),
+            looked: None,
             looks: 0,
             written: Arc::default(),
             is_tight: false,
@@ -179,12 +195,19 @@ impl MemoryBudget {
         let shared_bytes = self.shared_bytes * self.parts / WHOLE;
         self.sites_bytes = (shared_bytes * 2 / 5) as usize;
         self.set_room();
-        if self.ledger.keeps() {
-            self.most_urls = (shared_bytes * 2 / 5 / URL_BYTES) as usize;
-            self.jobs.set_memory_urls(self.most_urls);
-            let contents = shared_bytes / 5 / CONTENT_BYTES;
-            self.processor.seen().set_memory_entries(contents as usize);
+        self.share_out_to_urls();
+    }
+
+    /// The longer URLs are, the fewer of them there may be, and of contents with theirs.
+    fn share_out_to_urls(&mut self) {
+        if !self.ledger.keeps() {
+            return;
         }
+        let shared_bytes = (self.shared_bytes * self.parts / WHOLE) as usize;
+        self.most_urls = shared_bytes * 2 / 5 / (URL_BYTES + self.url_bytes);
+        self.jobs.set_memory_urls(self.most_urls);
+        let contents = shared_bytes / 5 / (CONTENT_BYTES + self.url_bytes);
+        self.processor.seen().set_memory_entries(contents);
     }
 
     /// So many sites may be here, besides those that are away. These may have half of the
@@ -221,8 +244,8 @@ impl MemoryBudget {
         if !self.ledger.keeps() || self.ledger.is_stalled() {
             return;
         }
-        if self.looked.elapsed() >= PERIOD {
-            self.looked = Instant::now();
+        if self.looked.is_none_or(|at| at.elapsed() >= PERIOD) {
+            self.looked = Some(Instant::now());
             self.follow(resident_bytes());
         } else if !self.is_tight && !self.preprocessor.is_full() {
             return;
@@ -233,6 +256,8 @@ impl MemoryBudget {
     fn look(&mut self) {
         self.looks += 1;
         let mut survey = self.survey();
+        self.url_bytes = survey.url_bytes();
+        self.share_out_to_urls();
         // The name of each that comes back must be looked up: no more than can wait for that.
         let most_due = self.least_sites().saturating_sub(survey.unresolved);
         let due = self.jobs.due_away(self.clock.now_ms(), most_due);
@@ -270,12 +295,19 @@ impl MemoryBudget {
             unresolved: 0,
             leaving: Vec::new(),
             large: Vec::new(),
+            urls: 0,
+            url_bytes: 0,
         };
         for cell in sites {
             let mut state = cell.lock();
             let bytes = bytes_of(&state);
             survey.bytes += bytes;
             survey.unresolved += usize::from(state.phase == Phase::Resolving);
+            if let Some(first) = state.site.records().next() {
+                let waiting = state.site.queued() - state.site.on_disk();
+                survey.urls += waiting;
+                survey.url_bytes += waiting * first.url.as_str().len();
+            }
             let seen_bytes = state.site.seen.memory_bytes() + state.seen_before.memory_bytes();
             // What was seen before the last time is forgotten: it must be on disk by now.
             let can_thin = !state.has_foreign_layers && state.thinned_by <= written;

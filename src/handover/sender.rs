@@ -404,11 +404,12 @@ impl HandoverSender {
             // on disk.
             let frozen = memory.taken_out().map(|one| one.site.host().into());
             let frozen: HashSet<Box<str>> = frozen.collect();
-            let hosts = self.preprocessor.hosts_on_disk().into_iter();
-            for host in hosts.filter(|host| !frozen.contains(host.as_str())) {
-                let key = Key::of_host(&host);
-                memory.note(&ownership, key, || host.into_boxed_str());
-            }
+            let is_foreign = |key| matches!(ownership.owner(key), Owner::Peer(_));
+            self.preprocessor.for_each_host_on_disk(is_foreign, |host| {
+                if !frozen.contains(host) {
+                    memory.note(&ownership, Key::of_host(host), || host.into());
+                }
+            });
             memory.looked_through = Some(ownership);
         }
     }

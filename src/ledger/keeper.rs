@@ -57,6 +57,17 @@ impl KeepError {
     }
 }
 
+/// Why the archive's writer does not do an errand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotTaken {
+    /// Nothing is archived here.
+    #[error("there is no archive")]
+    NoArchive,
+    /// The disk is slow, or stands still.
+    #[error("too much waits for the disk; try again in a moment")]
+    Busy,
+}
+
 /// A data directory, ready for an engine.
 pub struct Kept {
     folder: Arc<DataFolder>,
@@ -225,17 +236,18 @@ impl Ledger {
     }
 
     /// Has the archive's one writer do something, soon and on its own thread: nobody else
-    /// may touch its files. False if there is no archive, or too much waits already.
-    pub fn with_archive(&self, errand: impl FnOnce(&mut Writer) + Send + 'static) -> bool {
-        let Some(kept) = self.kept.as_ref().filter(|kept| kept.records.is_some()) else {
-            return false;
-        };
-        let mut errands = kept.errands.lock();
+    /// may touch its files.
+    pub fn with_archive(
+        &self,
+        errand: impl FnOnce(&mut Writer) + Send + 'static,
+    ) -> Result<(), NotTaken> {
+        let kept = self.kept.as_ref().filter(|kept| kept.records.is_some());
+        let mut errands = kept.ok_or(NotTaken::NoArchive)?.errands.lock();
         if errands.len() == MOST_ERRANDS {
-            return false;
+            return Err(NotTaken::Busy);
         }
         errands.push(Box::new(errand));
-        true
+        Ok(())
     }
 
     /// Bytes of disk that the archive takes.
@@ -526,13 +538,21 @@ impl Drop for Keeper {
 }
 
 /// Takes everything out that waits to be written.
-fn take(pending: &mut Pending) -> (Batch, Recent, Vec<Letter>, u64) {
+pub(super) fn take(pending: &mut Pending) -> (Batch, Recent, Vec<Letter>, u64) {
     let mut batch = std::mem::take(&mut pending.batch);
-    for id in std::mem::take(&mut pending.changed) {
+    for id in std::mem::take(&mut pending.begun) {
         let record: Option<&CrawlRecord> = pending.crawls.get(&id);
         match record.map(postcard::to_stdvec) {
             Some(Ok(bytes)) => batch.crawl(id, &bytes),
             Some(Err(error)) => tracing::error!("cannot keep a crawl: {error}"),
+            None => {}
+        }
+    }
+    for id in std::mem::take(&mut pending.changed) {
+        let record = pending.crawls.get(&id);
+        match record.map(|record| postcard::to_stdvec(&record.totals)) {
+            Some(Ok(bytes)) => batch.crawl_totals(id, &bytes),
+            Some(Err(error)) => tracing::error!("cannot keep what a crawl came to: {error}"),
             None => {}
         }
     }

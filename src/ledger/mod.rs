@@ -2,7 +2,7 @@
 //!
 //! Every block tells the ledger what it did: a URL waits, a URL is done, a site's pace has
 //! changed, a content was seen. The [`Keeper`] thread takes what has come together, at
-//! least every 50 ms, and writes it as one batch, after the archive records that it
+//! least every 40 ms, so that a kill costs 50 at most, and writes it as one batch, after the archive records that it
 //! speaks of. So what is on disk is always the whole of what happened up to some moment:
 //! a URL is noted as done in the same batch as the links that were found on its page, or
 //! in a later one, and never before its page is in the archive.
@@ -35,7 +35,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 pub use capture::{Capture, Captures};
-pub use keeper::{Hands, KeepError, Keeper, Kept};
+pub use keeper::{Hands, KeepError, Keeper, Kept, NotTaken};
 use resume::Left;
 pub use resume::{Resumed, resume};
 use settling::Recent;
@@ -103,7 +103,7 @@ pub struct Done {
     pub number: u64,
 }
 
-/// A crawl as it is kept.
+/// A crawl as it is kept: what it has come to is put down again and again, and the rest once.
 #[derive(Debug, Serialize, Deserialize)]
 struct CrawlRecord {
     definition: CrawlDefinition,
@@ -120,6 +120,8 @@ struct Pending {
     /// Higher than every number that was given to a URL in this run.
     next_number: u64,
     crawls: HashMap<CrawlId, CrawlRecord>,
+    /// Crawls that are not written at all yet.
+    begun: Vec<CrawlId>,
     /// Crawls whose totals have changed.
     changed: Vec<CrawlId>,
     /// What crawls have come to that are over.
@@ -394,7 +396,7 @@ impl Ledger {
         let id = definition.id();
         self.note(|pending| {
             pending.crawls.entry(id).or_insert_with(|| {
-                pending.changed.push(id);
+                pending.begun.push(id);
                 CrawlRecord {
                     definition: definition.clone(),
                     totals: PageTotals::default(),

@@ -58,11 +58,10 @@ struct Queue {
 impl Left {
     /// Reads it.
     pub fn read(store: &Store) -> Result<Self, StoreError> {
-        let mut left = Self::default();
-        store.for_each_crawl(|bytes| match postcard::from_bytes(bytes) {
-            Ok(record) => left.crawls.push(record),
-            Err(error) => tracing::error!("a crawl cannot be read back: {error}"),
-        })?;
+        let mut left = Self {
+            crawls: crawls(store)?,
+            ..Self::default()
+        };
         if let Some(bytes) = store.over()? {
             match postcard::from_bytes(&bytes) {
                 Ok(over) => left.over = over,
@@ -137,6 +136,24 @@ pub fn resume(blocks: &Resumed<'_>) -> u64 {
         }
     }
     pages
+}
+
+/// The crawls that are on disk, and what they have come to.
+pub(super) fn crawls(store: &Store) -> Result<Vec<CrawlRecord>, StoreError> {
+    let mut crawls: Vec<CrawlRecord> = Vec::new();
+    store.for_each_crawl(|bytes| match postcard::from_bytes(bytes) {
+        Ok(record) => crawls.push(record),
+        Err(error) => tracing::error!("a crawl cannot be read back: {error}"),
+    })?;
+    for record in &mut crawls {
+        let totals = store.crawl_totals(record.definition.id())?;
+        match totals.as_deref().map(postcard::from_bytes) {
+            Some(Ok(totals)) => record.totals = totals,
+            Some(Err(error)) => tracing::error!("what a crawl came to is lost: {error}"),
+            None => {}
+        }
+    }
+    Ok(crawls)
 }
 
 /// The queues that are on disk, one for each site.

@@ -11,6 +11,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::resume::crawls;
 use super::{CrawlRecord, Done, PageTotals};
 use crate::archive::{Position, Writer};
 use crate::crawl::CrawlId;
@@ -152,19 +153,20 @@ pub(super) fn settle(
         batch.queue_pop(Key(site), number);
     }
     if !lost.is_empty() {
-        store.for_each_crawl(|bytes| {
-            // One that cannot be read is named when it is resumed.
-            if let Ok(mut record) = postcard::from_bytes::<CrawlRecord>(bytes) {
-                let id = record.definition.id();
-                for (_, totals) in lost.iter().filter(|(crawl, _)| *crawl == id) {
-                    record.totals.subtract(*totals);
-                }
-                match postcard::to_stdvec(&record) {
-                    Ok(bytes) => batch.crawl(id, &bytes),
-                    Err(error) => tracing::error!("cannot keep a crawl: {error}"),
-                }
+        for CrawlRecord {
+            definition,
+            mut totals,
+        } in crawls(store)?
+        {
+            let id = definition.id();
+            for (_, lost) in lost.iter().filter(|(crawl, _)| *crawl == id) {
+                totals.subtract(*lost);
             }
-        })?;
+            match postcard::to_stdvec(&totals) {
+                Ok(bytes) => batch.crawl_totals(id, &bytes),
+                Err(error) => tracing::error!("cannot keep what a crawl came to: {error}"),
+            }
+        }
     }
     // The file may go on before the place that was recorded. Nothing is appended before
     // the store knows that, on the disk.

@@ -57,13 +57,8 @@ fn queued(store: &Store) -> Vec<u64> {
 }
 
 fn pages(store: &Store) -> u64 {
-    let mut pages = 0;
-    let each = |bytes: &[u8]| {
-        let record: CrawlRecord = postcard::from_bytes(bytes).unwrap();
-        pages += record.totals.pages;
-    };
-    store.for_each_crawl(each).unwrap();
-    pages
+    let records = resume::crawls(store).unwrap().into_iter();
+    records.map(|record| record.totals.pages).sum()
 }
 
 fn open(data: &DataFolder) -> Store {
@@ -92,6 +87,9 @@ fn pages_that_did_not_reach_the_disk_are_fetched_again() {
         let mut batch = Batch::new();
         if number == 0 {
             (0..8).for_each(|number| batch.queue_push(SITE, number, b"a job"));
+            let definition = definition.clone();
+            let record = CrawlRecord { definition, totals };
+            batch.crawl(id, &postcard::to_stdvec(&record).unwrap());
         }
         places.push(writer.append(&records(number), 0).unwrap());
         writer.flush_to_os().unwrap();
@@ -102,9 +100,7 @@ fn pages_that_did_not_reach_the_disk_are_fetched_again() {
         recent.seen(content);
         batch.content(content, b"seen");
         totals.add(page);
-        let definition = definition.clone();
-        let record = CrawlRecord { definition, totals };
-        batch.crawl(id, &postcard::to_stdvec(&record).unwrap());
+        batch.crawl_totals(id, &postcard::to_stdvec(&totals).unwrap());
         batch.archive_position(&writer.position().unwrap());
         unsettled.note(recent, writer.position(), &mut batch);
         store.commit(&batch).unwrap();
@@ -239,7 +235,8 @@ fn a_panic_in_the_thread_that_writes_is_told_and_stops_the_crawl() {
     let (ledger, hands) = Ledger::keeping(kept);
     let (_running, stop) = bounded(0);
     let keeper = keeper(&ledger, hands, stop);
-    assert!(ledger.with_archive(|_| panic!("a fault, as this test wants it")));
+    let errand = ledger.with_archive(|_| panic!("a fault, as this test wants it"));
+    assert_eq!(errand, Ok(()));
     assert!(std::thread::spawn(move || keeper.run()).join().is_err());
     let trouble = ledger.trouble().unwrap();
     assert!(trouble.contains("start it again"), "{trouble}");
@@ -422,6 +419,41 @@ fn a_store_of_an_older_version_is_read() {
     store.commit(&batch).unwrap();
     let left = Left::read(&store).unwrap();
     assert_eq!(left.successions, Successions::default());
+}
+
+/// A crawl of very many seeds was written anew with every batch.
+#[test]
+fn the_seeds_of_a_crawl_are_written_once() {
+    let folder = TempDir::new().unwrap();
+    let data = Arc::new(DataFolder::open(folder.path()).unwrap());
+    let (ledger, hands) = Ledger::keeping(Kept::open(data, "state", None).unwrap());
+    let (_stop, stopped) = crossbeam_channel::bounded(0);
+    let mut keeper = keeper(&ledger, hands, stopped);
+    let mut definition = CrawlDefinition::from_settings(&Settings::default().crawl);
+    definition.seeds = vec!["http://a.example/".into()];
+    let id = definition.id();
+    ledger.crawl(&definition);
+    assert!(keeper.write());
+    let page = PageTotals {
+        pages: 1,
+        ..PageTotals::default()
+    };
+    let done = Done {
+        site: SITE,
+        number: 0,
+    };
+    ledger.done(done, Some((id, page)));
+    let mut totals = Batch::new();
+    totals.queue_pop(SITE, 0);
+    totals.crawl_totals(id, &postcard::to_stdvec(&page).unwrap());
+    let (batch, ..) = keeper::take(&mut ledger.kept.as_ref().unwrap().pending.lock());
+    assert_eq!(batch, totals);
+    let store = ledger.store().unwrap();
+    store.commit(&batch).unwrap();
+    let [record] = &*resume::crawls(store).unwrap() else {
+        panic!("one crawl")
+    };
+    assert_eq!((&record.definition, record.totals), (&definition, page));
 }
 
 /// What waits to be written grew without a bound while the disk was slow and nothing failed.

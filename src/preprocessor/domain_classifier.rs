@@ -68,6 +68,11 @@ impl DomainClassifier {
         Some(cell)
     }
 
+    /// How many sites there are.
+    pub fn count(&self) -> usize {
+        self.count.load(Relaxed)
+    }
+
     /// Whether there is no memory for one more, until another leaves.
     pub fn is_full(&self) -> bool {
         self.makes_room() && self.count.load(Relaxed) >= self.room.load(Relaxed)

@@ -270,31 +270,6 @@ impl Preprocessor {
         all_gone
     }
 
-    /// The same for sites that are on disk alone. Looks through the disk.
-    pub fn forget_blocked_on_disk(&self) {
-        let Some(store) = self.ledger.more().filter(|_| !self.blocklist.is_empty()) else {
-            return;
-        };
-        let is_away = |host: &str| self.classifier.find(host).is_none();
-        let mut blocked = Vec::new();
-        let walked = store.for_each_site(|host, _| {
-            if self.blocklist.is_blocked(host) && is_away(host) {
-                blocked.push(host.to_owned());
-            }
-        });
-        if let Err(error) = walked {
-            tracing::error!("cannot look for blocked sites on disk: {error}");
-        }
-        for host in blocked {
-            // The list may have changed meanwhile.
-            if self.blocklist.is_blocked(&host) && is_away(&host) {
-                let key = Key::of_host(&host);
-                self.counters.blocked_list.add(self.jobs.drop_away(key));
-                self.ledger.site_left(&host, key);
-            }
-        }
-    }
-
     /// Drops what is queued for a site that is on the block list.
     pub fn drop_blocked(&self, state: &mut SiteState) {
         // Counted before they are done with: then the crawl may be over.

@@ -240,9 +240,8 @@ impl Preprocessor {
             return Err(SiteRecordError::Busy(arrived.host().into()));
         }
         let seen_here = prepare(&mut state)?;
-        self.ledger
-            .seen_elsewhere(arrived.host(), key, &arrived.seen);
-        state.has_foreign_layers |= !arrived.seen.is_exact();
+        // What has not left is on disk still.
+        let seen_there = (!comes_back).then(|| arrived.seen.clone());
         state.is_touched = true;
         let fingerprint = |record: &UrlRecord| url_fingerprint(record.url.as_str());
         let now_ms = self.jobs.now_ms();
@@ -274,6 +273,17 @@ impl Preprocessor {
                 state.site.seen.insert(fingerprint);
             }
             self.jobs.push(&mut state, job.record);
+        }
+        // After what waits: that would be taken for done, if this went no further.
+        if let Some(seen) = seen_there {
+            let host = state.site.host();
+            if seen.is_exact() {
+                self.ledger.seen_elsewhere(host, key, &seen);
+            } else {
+                // With those of an earlier arrival: there is one record for all.
+                self.ledger.seen_elsewhere(host, key, &state.site.seen);
+                state.has_foreign_layers = true;
+            }
         }
         if self.ledger.keeps()
             && let Some(head) = state.site.changed_head()

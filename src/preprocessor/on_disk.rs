@@ -20,6 +20,12 @@ use crate::store::StoreError;
 
 /// How long a new host waits for memory at most.
 const MOST_WAIT: Duration = Duration::from_secs(3);
+/// How long blocked sites are looked for on disk at a time, and how many hosts are read at
+/// once: there is other work to do, and what is to be forgotten has to be written.
+const SWEEPING: Duration = Duration::from_millis(50);
+const HOSTS_AT_ONCE: usize = 1_000;
+/// So many sites are there at once when an earlier run is continued.
+const SITES_AT_START: usize = 1_000;
 /// How soon whoever waits for that looks whether it is in vain.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -277,7 +283,8 @@ impl Preprocessor {
         }
     }
 
-    /// A site goes on where an earlier run has left it: now, or once there is room.
+    /// A site goes on where an earlier run has left it: a few of them now, and the others once
+    /// they are brought back. A start must not wait for very many look-ups.
     pub fn resume(&self, host: &str, key: Key, on_disk: OnDisk, next_number: u64) {
         self.ledger.begin_numbers_at(next_number);
         let queue = AwayQueue {
@@ -285,12 +292,11 @@ impl Preprocessor {
             next_number,
         };
         self.jobs.continue_queue(key, queue);
-        let new = || self.new_cell(host, key);
-        if let Some(cell) = self.classifier.site(host, key, false, new) {
-            self.was_read(&cell, self.bring_head(&cell));
-        } else if let Some(Ok(None)) = self.ledger.store().map(|store| store.site(host)) {
-            // By its record it is found if it is to move before it comes back.
-            self.ledger.site(host, &SiteHead::default());
+        if self.classifier.count() < SITES_AT_START {
+            let new = || self.new_cell(host, key);
+            if let Some(cell) = self.classifier.site(host, key, false, new) {
+                self.was_read(&cell, self.bring_head(&cell));
+            }
         }
     }
 
@@ -356,21 +362,60 @@ impl Preprocessor {
         Some(cell)
     }
 
-    /// Every host of which something is known on disk alone, or may be.
-    pub fn hosts_on_disk(&self) -> Vec<String> {
-        let mut hosts = Vec::new();
+    /// Every host of which something is known on disk alone, or may be, if its key is wanted.
+    /// One may come twice.
+    pub fn for_each_host_on_disk(
+        &self,
+        is_wanted: impl Fn(Key) -> bool,
+        mut each: impl FnMut(&str),
+    ) {
         let Some(store) = self.ledger.more() else {
-            return hosts;
+            return;
         };
-        let is_away = |host: &str| self.classifier.find(host).is_none();
-        let walked = store.for_each_site(|host, _| {
-            if is_away(host) {
-                hosts.push(host.to_owned());
+        let mut note = |host: &str| {
+            if is_wanted(Key::of_host(host)) && self.classifier.find(host).is_none() {
+                each(host);
             }
-        });
-        if let Err(error) = walked {
+        };
+        if let Err(error) = store.for_each_site(|host, _| note(host)) {
             tracing::error!("cannot look through the sites on disk: {error}");
         }
-        hosts
+        // A site that has just been met before a crash has a queue, and no record yet.
+        let away = self.jobs.all_away().into_iter();
+        for (key, ..) in away.filter(|&(key, ..)| is_wanted(key)) {
+            if let Some(host) = self.host_of_away(key) {
+                note(&host);
+            }
+        }
+    }
+
+    /// Forgets sites that are on the block list and on disk alone, for a moment: of all hosts
+    /// on disk, from this one on. Tells whether it has come to their end.
+    pub fn forget_blocked_on_disk(&self, after: &mut String) -> bool {
+        let Some(store) = self.ledger.more().filter(|_| !self.blocklist.is_empty()) else {
+            return true;
+        };
+        let until = Instant::now() + SWEEPING;
+        while Instant::now() < until && !self.ledger.is_stalled() {
+            let hosts = match store.hosts_after(after, HOSTS_AT_ONCE) {
+                Ok(hosts) => hosts,
+                Err(error) => {
+                    tracing::error!("cannot look for blocked sites on disk: {error}");
+                    return true;
+                }
+            };
+            let Some(last) = hosts.last() else {
+                return true;
+            };
+            last.clone_into(after);
+            for host in hosts {
+                if self.blocklist.is_blocked(&host) && self.classifier.find(&host).is_none() {
+                    let key = Key::of_host(&host);
+                    self.counters.blocked_list.add(self.jobs.drop_away(key));
+                    self.ledger.site_left(&host, key);
+                }
+            }
+        }
+        false
     }
 }

@@ -1,8 +1,12 @@
 //! What happened since the last batch.
 
+use std::collections::HashMap;
+
 use fjall::{Keyspace, OwnedWriteBatch};
 
-use super::tables::{ARCHIVE, ARCHIVE_SYNCED, COUNTERS, OVER, SUCCESSIONS, Tables, pair};
+use super::tables::{
+    ARCHIVE, ARCHIVE_SYNCED, COUNTERS, OVER, SUCCESSIONS, Tables, pair, totals_of,
+};
 use crate::archive::Position;
 use crate::crawl::CrawlId;
 use crate::distribution::Key;
@@ -21,15 +25,18 @@ struct Change {
     to: To,
 }
 
+/// What all keys of a site's URLs begin with.
+const SITE_BYTES: usize = size_of::<u64>();
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum To {
     Value(Box<[u8]>),
     Nothing,
-    /// Every key that begins with this one goes.
+    /// Every key that begins with this one goes, which is that of a site.
     NothingBelow,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Table {
     Url,
     Queue,
@@ -97,14 +104,20 @@ impl Batch {
         self.clear(Table::Url, site);
     }
 
-    /// A crawl that this peer takes part in, and what it has come to.
+    /// A crawl that this peer takes part in. Its definition may be long.
     pub fn crawl(&mut self, id: CrawlId, record: &[u8]) {
         self.put(Table::Crawl, &id.0.to_be_bytes(), record);
+    }
+
+    /// What it has come to.
+    pub fn crawl_totals(&mut self, id: CrawlId, totals: &[u8]) {
+        self.put(Table::Crawl, &totals_of(id), totals);
     }
 
     /// This peer takes part in a crawl no more.
     pub fn crawl_remove(&mut self, id: CrawlId) {
         self.remove(Table::Crawl, &id.0.to_be_bytes());
+        self.remove(Table::Crawl, &totals_of(id));
     }
 
     /// What the crawls have come to that it takes part in no more.
@@ -185,13 +198,27 @@ impl Batch {
         self.changes.push(Change { table, key, to });
     }
 
+    /// What this batch clears: a table, and what the keys that go begin with.
+    pub(super) fn clears<'a>(
+        &'a self,
+        tables: &'a Tables,
+    ) -> impl Iterator<Item = (&'a Keyspace, &'a [u8])> {
+        let clears = self.changes.iter().filter(|one| one.to == To::NothingBelow);
+        clears.map(|one| (one.table.keyspace(tables), &*one.key))
+    }
+
     pub(super) fn write_to(
         &self,
         tables: &Tables,
         writes: &mut OwnedWriteBatch,
     ) -> fjall::Result<()> {
-        for (position, Change { table, key, to }) in self.changes.iter().enumerate() {
+        let clears = self.changes.iter().filter(|one| one.to == To::NothingBelow);
+        // What this very batch has put where something is cleared is not in the table yet.
+        let cleared = clears.map(|one| ((one.table, &*one.key), Vec::new()));
+        let mut put: HashMap<(Table, &[u8]), Vec<&[u8]>> = cleared.collect();
+        for Change { table, key, to } in &self.changes {
             let keyspace = table.keyspace(tables);
+            let site = key.get(..SITE_BYTES).unwrap_or(key);
             match to {
                 To::Value(value) => writes.insert(keyspace, &**key, &**value),
                 To::Nothing => writes.remove(keyspace, &**key),
@@ -199,12 +226,14 @@ impl Batch {
                     for entry in keyspace.prefix(&**key) {
                         writes.remove(keyspace, entry.key()?);
                     }
-                    // What this very batch has put there is not in the table yet.
-                    let earlier = self.changes[..position].iter();
-                    for change in earlier.filter(|c| c.table == *table && c.key.starts_with(key)) {
-                        writes.remove(keyspace, &*change.key);
+                    let put = put.get_mut(&(*table, site)).into_iter();
+                    for key in put.flat_map(std::mem::take) {
+                        writes.remove(keyspace, key);
                     }
                 }
+            }
+            if let (To::Value(_), Some(put)) = (to, put.get_mut(&(*table, site))) {
+                put.push(key);
             }
         }
         Ok(())

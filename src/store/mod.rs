@@ -2,9 +2,9 @@
 //!
 //! [`DataFolder`] is the directory itself: one process at a time, a format version, and
 //! the peer's secret key. [`Store`] keeps the crawl's state in it. The engine collects
-//! what happened in a [`Batch`] and commits it at least every 50 ms, after the archive
+//! what happened in a [`Batch`] and commits it many times a second, after the archive
 //! records that it speaks of; a batch is in the store as a whole or not at all, also
-//! after `kill -9`. [`Store::sync`] brings everything to the disk, at least every 2 s.
+//! after `kill -9`. [`Store::sync`] brings everything to the disk.
 //! At start the engine reads everything back ([`Store::for_each_site`] and the like);
 //! a long queue is read segment by segment ([`Store::queue_segment`]).
 //!
@@ -40,7 +40,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fjall::{AbstractTree, Database, Keyspace, PersistMode};
+use fjall::{AbstractTree, Database, Guard, Keyspace, OwnedWriteBatch, PersistMode};
 use parking_lot::{Mutex, RwLock};
 use peercrawl_overlay::whole_file;
 
@@ -94,6 +94,8 @@ struct Opened {
     synced: Mutex<File>,
     /// How many batches it should have, and has not.
     lost: u64,
+    /// Since when there has been a journal that is full.
+    full_journal_since: Mutex<Option<Instant>>,
 }
 
 /// The name of that file, beside the database's own.
@@ -110,8 +112,12 @@ const PROBE_BYTES: usize = 8 << 20;
 /// failed. So nothing is committed near that: during a commit there may be two more.
 const MOST_FULL_PARTS: usize = 1;
 const MOST_FRESH_FILES: usize = 24;
+/// Keys are cleared, or walked over, so many at a time.
+const PIECE: usize = 4_096;
 /// That thread may work on one thing for so long. Sorting in may take minutes on a slow disk.
 const PATIENCE: Duration = Duration::from_secs(300);
+/// A journal that is full goes within this time, usually.
+const FULL_JOURNAL: Duration = Duration::from_secs(10);
 /// How often it is looked after while somebody waits for it.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -189,6 +195,8 @@ impl Store {
             Some(Err(error)) => tracing::warn!("the state is opened again: {error}"),
             None => {}
         }
+        // To open it is to read all of its journal: not again and again on a full disk.
+        try_room(&self.path).map_err(StoreError::io(&self.path))?;
         self.reopen()?;
         let closed = || Err(StoreError::of(&self.path)(fjall::Error::Poisoned));
         self.attempt(&act).unwrap_or_else(closed)
@@ -288,18 +296,45 @@ impl Opened {
             committed: committed.into(),
             synced: synced.into(),
             lost: number(&promised).saturating_sub(committed),
+            full_journal_since: Mutex::default(),
         })
     }
 
     fn commit(&self, batch: &Batch) -> Result<(), StoreError> {
+        self.clear_ahead(batch)?;
         self.make_room()?;
         let mut committed = self.committed.lock();
         let number = *committed + 1;
-        let mut writes = self.database.batch().durability(Some(PersistMode::Buffer));
+        let mut writes = self.writes();
         guarded(&self.path, || batch.write_to(&self.tables, &mut writes))?;
         writes.insert(&self.tables.totals, tables::BATCH, number.to_be_bytes());
         writes.commit().map_err(|error| self.told(error))?;
         *committed = number;
+        Ok(())
+    }
+
+    fn writes(&self) -> OwnedWriteBatch {
+        self.database.batch().durability(Some(PersistMode::Buffer))
+    }
+
+    /// What a batch clears may be many times what it holds: so most of that goes before it,
+    /// piece by piece. Whoever clears something wants nothing of it any more, so nothing is
+    /// lost if the rest never comes.
+    fn clear_ahead(&self, batch: &Batch) -> Result<(), StoreError> {
+        let (mut writes, mut count) = (self.writes(), 0);
+        for (table, below) in batch.clears(&self.tables) {
+            let mut keys = table.prefix(below).map(Guard::key);
+            while let Some(key) = guarded(&self.path, || keys.next().transpose())? {
+                writes.remove(table, key);
+                count += 1;
+                if count == PIECE {
+                    self.make_room()?;
+                    let piece = std::mem::replace(&mut writes, self.writes());
+                    piece.commit().map_err(|error| self.told(error))?;
+                    count = 0;
+                }
+            }
+        }
         Ok(())
     }
 
@@ -314,9 +349,28 @@ impl Opened {
             table.sealed_memtable_count() > MOST_FULL_PARTS
                 || table.l0_table_count() > MOST_FRESH_FILES
         })?;
+        if self.keeps_full_journal() {
+            return self.begin_parts(self.tables.all());
+        }
         let is_full = |table: &&Keyspace| table.tree.active_memtable().size() >= PART_BYTES;
         let full = self.tables.all().into_iter().filter(is_full);
         self.begin_parts(full)
+    }
+
+    /// Whether a journal that is full stays, because a table that is seldom written to has not
+    /// written what came through it. The database sees to that itself, but for the journal
+    /// that it began with: that one is shorter than it thinks, and a start would read two.
+    fn keeps_full_journal(&self) -> bool {
+        let mut since = self.full_journal_since.lock();
+        if self.database.journal_count() < 2 {
+            *since = None;
+            return false;
+        }
+        let is_long = since.get_or_insert_with(Instant::now).elapsed() > FULL_JOURNAL;
+        if is_long {
+            *since = Some(Instant::now());
+        }
+        is_long
     }
 
     /// Has what these tables collected written into files.

@@ -1,13 +1,16 @@
 //! The state, read back.
 
+use std::ops::Bound;
+
 use fjall::{Guard, Keyspace};
 
 use super::error::guarded;
 use super::tables::{
-    ARCHIVE, ARCHIVE_SYNCED, COUNT, COUNTERS, OVER, SUCCESSIONS, Tables, pair, parts,
+    ARCHIVE, ARCHIVE_SYNCED, COUNT, COUNTERS, OVER, SUCCESSIONS, Tables, pair, parts, totals_of,
 };
-use super::{Store, StoreError};
+use super::{PIECE, Store, StoreError};
 use crate::archive::Position;
+use crate::crawl::CrawlId;
 use crate::distribution::Key;
 use crate::fingerprint::ContentFingerprint;
 
@@ -26,6 +29,23 @@ impl Store {
         )
     }
 
+    /// The hosts that come after this one in the order of their names, so many at most.
+    pub fn hosts_after(&self, host: &str, most: usize) -> Result<Vec<String>, StoreError> {
+        let range = (Bound::Excluded(host.as_bytes()), Bound::Unbounded);
+        let mut hosts = Vec::new();
+        if most == 0 {
+            return Ok(hosts);
+        }
+        self.walk(
+            |tables| tables.site.range::<&[u8], _>(range),
+            |key, _| {
+                hosts.push(str::from_utf8(key).ok()?.to_owned());
+                Some(hosts.len() < most)
+            },
+        )?;
+        Ok(hosts)
+    }
+
     /// The record of one host.
     pub fn site(&self, host: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.get(|tables| &tables.site, host.as_bytes())
@@ -40,11 +60,18 @@ impl Store {
     pub fn for_each_crawl(&self, mut each: impl FnMut(&[u8])) -> Result<(), StoreError> {
         self.for_each(
             |tables| &tables.crawl,
-            |_, value| {
-                each(value);
+            |key, value| {
+                if key.len() == size_of::<CrawlId>() {
+                    each(value);
+                }
                 Some(())
             },
         )
+    }
+
+    /// What a crawl has come to, if that has changed since it was put down.
+    pub fn crawl_totals(&self, id: CrawlId) -> Result<Option<Vec<u8>>, StoreError> {
+        self.get(|tables| &tables.crawl, &totals_of(id))
     }
 
     /// Every URL that was seen.
@@ -196,7 +223,7 @@ impl Store {
     /// Reads everything there is, for damage that shows only then.
     pub(super) fn read_through(&self) -> Result<(), StoreError> {
         for number in 0..COUNT {
-            self.walk(|tables| tables.all()[number].iter(), |_, _| Some(true))?;
+            self.for_each(|tables| tables.all()[number], |_, _| Some(()))?;
         }
         Ok(())
     }
@@ -216,15 +243,33 @@ impl Store {
         })
     }
 
+    /// Walks over a table, piece by piece: while somebody walks, the database keeps whatever
+    /// is written meanwhile in memory, too.
     fn for_each(
         &self,
-        table: impl FnOnce(&Tables) -> &Keyspace,
+        table: impl Fn(&Tables) -> &Keyspace,
         mut each: impl FnMut(&[u8], &[u8]) -> Option<()>,
     ) -> Result<(), StoreError> {
-        self.walk(
-            |tables| table(tables).iter(),
-            |key, value| each(key, value).map(|()| true),
-        )
+        let mut begin = Bound::Unbounded;
+        loop {
+            let (mut count, mut last) = (0, None);
+            let piece = (begin, Bound::Unbounded);
+            self.walk(
+                |tables| table(tables).range::<Vec<u8>, _>(piece),
+                |key, value| {
+                    each(key, value)?;
+                    count += 1;
+                    if count == PIECE {
+                        last = Some(key.to_vec());
+                    }
+                    Some(count < PIECE)
+                },
+            )?;
+            match last {
+                Some(key) => begin = Bound::Excluded(key),
+                None => return Ok(()),
+            }
+        }
     }
 
     /// Calls `each` with one entry after another, until it says `false`, or `None` for

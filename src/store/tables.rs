@@ -8,7 +8,8 @@
 //! | `seen` | host name | very many URLs, seen before the site was ours |
 //! | `content` | content fingerprint (16) | claim |
 //! | `outbox` | sequence (8) | URL record |
-//! | `crawl` | crawl id (8) | definition and totals |
+//! | `crawl` | crawl id (8) | definition, and what it had come to when that was put down |
+//! | `crawl` | crawl id (8), `t` | what it has come to since, in all |
 //! | `recent` | sequence (8) | URLs that are done, and where their pages are |
 //! | `totals` | a word | counters, the archive's position, what crawls have come to that are over, which of the user's took whose place, or the number of the last batch |
 //!
@@ -19,6 +20,8 @@ use std::sync::Arc;
 use fjall::compaction::Leveled;
 use fjall::config::PartitioningPolicy;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions};
+
+use crate::crawl::CrawlId;
 
 /// Blocks of the tables that are kept in memory.
 pub(super) const CACHE_BYTES: u64 = 8 << 20;
@@ -95,6 +98,13 @@ impl Tables {
             &self.totals,
         ]
     }
+}
+
+/// The key of what a crawl has come to.
+pub(super) fn totals_of(id: CrawlId) -> [u8; 9] {
+    let mut key = [b't'; 9];
+    key[..8].copy_from_slice(&id.0.to_be_bytes());
+    key
 }
 
 /// A key of two numbers.

@@ -108,6 +108,9 @@ fn everything_is_read_back_in_order() {
         store.for_each_site(each).unwrap();
         assert_eq!(sites, [("example.org".to_owned(), b"all of it".to_vec())]);
         assert_eq!(store.site("example.org").unwrap().unwrap(), b"all of it");
+        assert_eq!(store.hosts_after("", 9).unwrap(), ["example.org"]);
+        assert_eq!(store.hosts_after("", 0).unwrap(), [""; 0]);
+        assert_eq!(store.hosts_after("example.org", 9).unwrap(), [""; 0]);
         assert_eq!(
             store.content(ContentFingerprint([5; 16])).unwrap().unwrap(),
             b"claim"
@@ -163,6 +166,33 @@ fn what_is_removed_is_gone() {
         .for_each_in_outbox(|sequence, _| outbox.push(sequence))
         .unwrap();
     assert_eq!(outbox, [5, 300]);
+}
+
+/// All that was seen of sites that were forgotten once came into one batch.
+#[test]
+fn what_is_cleared_goes_piece_by_piece_however_much_it_is() {
+    const URLS: u64 = 3 * PIECE as u64 + 7;
+    let folder = TempDir::new().unwrap();
+    let (_data, store) = open(folder.path());
+    for site in [1, 2] {
+        let mut batch = Batch::new();
+        (0..URLS).for_each(|url| batch.url_seen(Key(site), url));
+        store.commit(&batch).unwrap();
+    }
+    let mut seen = Vec::new();
+    let note = |site: Key, url| seen.push((site.0, url));
+    store.for_each_seen(note).unwrap();
+    assert_eq!(seen.len() as u64, 2 * URLS);
+    assert!(seen.is_sorted_by(|one, other| one < other), "each once");
+    let mut batch = Batch::new();
+    batch.site_remove("a.example", Key(1));
+    batch.url_seen(Key(1), URLS);
+    let ahead = store.open.read().as_ref().unwrap().clear_ahead(&batch);
+    ahead.unwrap();
+    assert!(store.seen_of(Key(1)).unwrap().len() < PIECE);
+    store.commit(&batch).unwrap();
+    assert_eq!(store.seen_of(Key(1)).unwrap(), [URLS]);
+    assert_eq!(store.seen_of(Key(2)).unwrap().len() as u64, URLS);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Many more sites than there is memory for, and a peer of which only the queues are real.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::thread;
@@ -12,7 +12,7 @@ use crate::blocklist::BlockList;
 use crate::canonical::CanonicalForm;
 use crate::counters::{Counters, ErrorKind};
 use crate::crawl::{Crawl, CrawlDefinition, Crawls};
-use crate::crawl_jobs::{Addresses, Lease, Task};
+use crate::crawl_jobs::{Addresses, Lease, Site, Task};
 use crate::fingerprint::url_fingerprint;
 use crate::handing_on::Outbox;
 use crate::ledger::{self, Keeper, Kept, Resumed};
@@ -21,7 +21,7 @@ use crate::preprocessor::{Admission, Candidate};
 use crate::record::UrlRecord;
 use crate::resolver::ResolveQueue;
 use crate::robots::Robots;
-use crate::seen_urls::EXACT_LIMIT;
+use crate::seen_urls::{EXACT_LIMIT, SeenUrls};
 use crate::store::DataFolder;
 
 #[test]
@@ -284,6 +284,7 @@ fn many_sites_wait_on_disk_and_no_url_is_forgotten() {
     peer.close();
     let mut peer = Peer::open(folder.path());
     assert_eq!(peer.jobs.outstanding.count() as usize, HOSTS * PAGES);
+    assert_eq!(peer.sites(), 1_000, "a start looks few of them up");
     peer.check();
     let (jobs, queue) = (peer.jobs.clone(), peer.resolve.clone());
     let resolver = thread::spawn(move || resolve(&queue, &jobs));
@@ -326,9 +327,12 @@ fn sites_that_are_away_can_move_and_be_blocked() {
         (peer.sites(), jobs.sites_away(), in_all)
     };
     assert_eq!(counts(&peer), (0, 2, (6, 6, 6)));
-    let mut hosts = peer.preprocessor.hosts_on_disk();
-    hosts.sort();
-    assert_eq!(hosts, ["a.example", "b.example"]);
+    let mut hosts = BTreeSet::new();
+    let mut note = |host: &str| {
+        hosts.insert(host.to_owned());
+    };
+    peer.preprocessor.for_each_host_on_disk(|_| true, &mut note);
+    assert!(hosts.iter().eq(["a.example", "b.example"]), "{hosts:?}");
     // What was seen is known without bringing the site back, and what is new is not.
     assert_eq!(peer.knock("a.example", 0), Admission::Duplicate);
     assert_eq!(counts(&peer), (0, 2, (6, 6, 6)));
@@ -346,7 +350,7 @@ fn sites_that_are_away_can_move_and_be_blocked() {
     let pattern = crate::blocklist::Pattern::parse("b.example").unwrap();
     peer.blocklist.block(pattern);
     assert!(peer.preprocessor.forget_blocked());
-    peer.preprocessor.forget_blocked_on_disk();
+    assert!(peer.preprocessor.forget_blocked_on_disk(&mut String::new()));
     assert_eq!(counts(&peer), (0, 0, (0, 0, 0)));
     peer.close();
 }
@@ -453,6 +457,53 @@ fn sites_with_layers_are_thinned_out_too_and_forget_nothing() {
         assert_eq!(peer.knock(host, 1), Admission::Duplicate, "it is on disk");
         assert_eq!(peer.knock(host, 2), Admission::Queued);
     }
+    peer.close();
+}
+
+/// The bound was a count of URLs, and some have two thousand letters.
+#[test]
+fn fewer_urls_wait_in_memory_if_they_are_long() {
+    let folder = TempDir::new().unwrap();
+    let mut peer = Peer::open(folder.path());
+    peer.meet("a.example");
+    peer.budget.look();
+    let usual = peer.budget.most_urls;
+    let long = format!("http://b.example/{}", "x".repeat(1_900));
+    let url = CanonicalForm::new(&[]).parse(&long).unwrap();
+    let mut candidate = peer.candidate("b.example", 1);
+    candidate.fingerprint = url_fingerprint(url.as_str());
+    candidate.record.url = url;
+    peer.preprocessor.admit(&peer.crawl, [candidate], |what| {
+        assert_eq!(what, Admission::Queued);
+    });
+    peer.budget.look();
+    let fewer = peer.budget.most_urls;
+    assert!(fewer < usual / 3, "{fewer}, {usual} as usual");
+    peer.close();
+}
+
+/// The second of two arrivals once replaced what the first had seen, on disk.
+#[test]
+fn layers_that_arrive_one_after_the_other_are_kept_together() {
+    let folder = TempDir::new().unwrap();
+    let peer = Peer::open(folder.path());
+    let fingerprint = |url: u64| url.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let firsts = [0, 1 << 32];
+    for first in firsts {
+        let mut site = Site::new("a.example");
+        let urls = first..=first + EXACT_LIMIT as u64;
+        urls.for_each(|url| {
+            site.seen.insert(fingerprint(url));
+        });
+        assert!(!site.seen.is_exact());
+        let record = site.freeze().unwrap();
+        peer.preprocessor.thaw(&record).unwrap();
+    }
+    peer.write();
+    let store = peer.ledger.store().unwrap();
+    let bytes = store.seen_elsewhere("a.example").unwrap().unwrap();
+    let seen = SeenUrls::from_bytes(&bytes).unwrap();
+    assert!(firsts.iter().all(|&url| seen.contains(fingerprint(url))));
     peer.close();
 }
 
