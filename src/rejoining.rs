@@ -119,7 +119,9 @@ impl Overlay for Rejoining {
     fn rejoin(&self) -> bool {
         match (self.join)() {
             Ok(overlay) => {
-                overlay.seek_at(&self.sought.lock());
+                if !overlay.seek_at(&self.sought.lock()) {
+                    tracing::warn!("there are too many addresses of peers to call all of them");
+                }
                 // Held, so that no wish gets lost while it is exchanged.
                 let wish = self.may_be_supernode.lock();
                 if let Some(allowed) = *wish {
@@ -142,7 +144,11 @@ impl Overlay for Rejoining {
     fn seek_at(&self, addresses: &[String]) -> bool {
         let is_sought = self.current.load().seek_at(addresses);
         if is_sought {
-            self.sought.lock().extend_from_slice(addresses);
+            // Each start of an engine names the same ones.
+            let mut sought = self.sought.lock();
+            let new = addresses.iter().filter(|one| !sought.contains(one));
+            let new: Vec<_> = new.cloned().collect();
+            sought.extend(new);
         }
         is_sought
     }

@@ -120,7 +120,8 @@ impl BlockList {
                 from_file: Vec::new(),
                 by_user: Vec::new(),
             }),
-            version: AtomicU64::new(0),
+            // What an earlier run left waiting has not been looked through.
+            version: AtomicU64::new(1),
         };
         list.rebuild(&list.sources.lock());
         list.reload(now_ms);
@@ -150,6 +151,7 @@ impl BlockList {
             sources.by_user.push(pattern);
         }
         self.rebuild(&sources);
+        self.version.fetch_add(1, SeqCst);
     }
 
     /// Takes back what the user of the running engine or the settings blocked. An entry
@@ -180,6 +182,7 @@ impl BlockList {
         if let Some(patterns) = news {
             sources.from_file = patterns;
             self.rebuild(&sources);
+            self.version.fetch_add(1, SeqCst);
         }
     }
 
@@ -187,6 +190,5 @@ impl BlockList {
         let settings = sources.settings.iter();
         let all = settings.chain(&sources.from_file).chain(&sources.by_user);
         self.current.store(Patterns::new(all).into());
-        self.version.fetch_add(1, SeqCst);
     }
 }

@@ -8,7 +8,7 @@
 //! - `intake`: the threads that take in what other peers send
 //! - `seeding`: the thread that routes the seeds of crawls
 //! - `capacity`: how large a part this peer offers to take
-//! - `housekeeping`: snapshots, idle connections, overflow
+//! - `housekeeping`: what must be done now and then, snapshots above all
 //! - `memory`: what goes to disk when there is too much of it
 //! - `members`: what peers say about themselves, and who owns what by it
 //! - [`pausing`]: pausing, going on, finishing and leaving
@@ -389,15 +389,6 @@ impl Engine {
         self.preprocessor.pressure()
     }
 
-    /// How often a state of overflow was entered and left.
-    pub fn overflows(&self) -> (u64, u64) {
-        let counters = &self.counters;
-        (
-            counters.overflow_entered.get(),
-            counters.overflow_left.get(),
-        )
-    }
-
     /// What has been done so far.
     pub fn report(&self) -> Report {
         let mut report = Report::new(&self.counters, self.settings.memory.limit_bytes);
@@ -411,7 +402,8 @@ impl Engine {
         &self.ledger
     }
 
-    /// What there is to look at, at most a quarter of a second old.
+    /// What there is to look at: a quarter of a second old at most, or older while this peer
+    /// joins its network again or looks through its queues on disk.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
     }

@@ -106,63 +106,6 @@ impl Limits {
         self.values.lock().clone()
     }
 
-    /// Sets the download limit, in KiB/s; 0 for none.
-    pub fn set_download_kib(&self, kib: u32) {
-        self.change(|values| values.download_kib = kib);
-    }
-
-    /// Sets the upload limit, in KiB/s; 0 for none.
-    pub fn set_upload_kib(&self, kib: u32) {
-        self.change(|values| values.upload_kib = kib);
-    }
-
-    /// Turns slow mode on or off.
-    pub fn set_slow_mode(&self, is_slow: bool) {
-        self.change(|values| values.slow_mode = is_slow);
-    }
-
-    /// Sets the download limit of slow mode, in KiB/s; 0 for none.
-    pub fn set_slow_download_kib(&self, kib: u32) {
-        self.change(|values| values.slow_download_kib = kib);
-    }
-
-    /// Sets the upload limit of slow mode, in KiB/s; 0 for none.
-    pub fn set_slow_upload_kib(&self, kib: u32) {
-        self.change(|values| values.slow_upload_kib = kib);
-    }
-
-    /// Sets how many pages may be fetched in a minute; 0 for no limit.
-    pub fn set_pages_per_min(&self, pages: u32) {
-        self.change(|values| values.pages_per_min = pages);
-    }
-
-    /// Sets how many fetches may be under way at once; 0 for as many as there are
-    /// downloaders.
-    pub fn set_connections(&self, connections: u32) {
-        self.change(|values| values.connections = connections);
-    }
-
-    /// Sets the share of the processor, in percent; 0 and 100 for the whole of it.
-    pub fn set_cpu_percent(&self, percent: u32) {
-        self.change(|values| values.cpu_percent = percent);
-    }
-
-    /// Sets the data of thirty days, in GB of 10⁹ bytes; 0 for no limit.
-    pub fn set_monthly_gb(&self, gb: u32) {
-        self.change(|values| values.monthly_gb = gb);
-    }
-
-    /// The download limit that holds now, in bytes a second, slow mode included; 0 for
-    /// none.
-    pub fn download_now(&self) -> u64 {
-        bytes_per_sec(self.values.lock().download_now_kib())
-    }
-
-    /// The upload limit that holds now, in bytes a second, slow mode included; 0 for none.
-    pub fn upload_now(&self) -> u64 {
-        bytes_per_sec(self.values.lock().upload_now_kib())
-    }
-
     /// Bytes received since the start, over all sockets.
     pub fn bytes_down(&self) -> u64 {
         self.down.bytes()
@@ -305,18 +248,17 @@ mod tests {
     fn slow_mode_never_raises_a_limit() {
         let limits = Limits::new(&config::Limits::default());
         assert_eq!((limits.down.limit(), limits.up.limit()), (0, 0));
-        limits.set_slow_mode(true);
+        limits.change(|values| values.slow_mode = true);
         assert_eq!(
             (limits.down.limit(), limits.up.limit()),
             (64 << 10, 16 << 10)
         );
-        limits.set_download_kib(32);
+        limits.change(|values| values.download_kib = 32);
         assert_eq!(limits.down.limit(), 32 << 10);
-        limits.set_slow_download_kib(0);
-        limits.set_download_kib(256);
+        limits.change(|values| values.slow_download_kib = 0);
+        limits.change(|values| values.download_kib = 256);
         assert_eq!(limits.down.limit(), 256 << 10);
-        assert_eq!(limits.download_now(), 256 << 10);
-        limits.set_slow_mode(false);
+        limits.change(|values| values.slow_mode = false);
         assert_eq!(limits.up.limit(), 0);
         assert_eq!(limits.values().slow_upload_kib, 16);
     }
@@ -326,21 +268,21 @@ mod tests {
         let limits = Limits::new(&config::Limits::default());
         let may_move = |direction| Meter::limit(&*limits, direction);
         assert_eq!(may_move(Direction::Up), None);
-        limits.set_upload_kib(3);
+        limits.change(|values| values.upload_kib = 3);
         assert_eq!(may_move(Direction::Up), Some(3 << 10));
         assert_eq!(may_move(Direction::Down), None);
         limits.set_shut(true);
         assert_eq!(may_move(Direction::Up), Some(0));
         assert_eq!(may_move(Direction::Down), Some(0));
         limits.set_shut(false);
-        limits.set_upload_kib(0);
+        limits.change(|values| values.upload_kib = 0);
         assert_eq!(may_move(Direction::Up), None);
     }
 
     #[test]
     fn what_goes_through_is_counted_against_the_quota() {
         let limits = Limits::new(&config::Limits::default());
-        limits.set_monthly_gb(1);
+        limits.change(|values| values.monthly_gb = 1);
         limits.tick(1_000_000);
         limits.down.charge(600_000_000);
         limits.tick(1_001_000);
@@ -349,7 +291,7 @@ mod tests {
         limits.up.take(400_000_000).unwrap();
         limits.tick(1_002_000);
         assert!(limits.quota(1_002_000).is_used_up());
-        limits.set_monthly_gb(0);
+        limits.change(|values| values.monthly_gb = 0);
         assert!(!limits.quota(1_002_000).is_used_up());
     }
 
