@@ -30,7 +30,7 @@
 //! Every queue and channel on this way is bounded, and pressure goes upstream. A URL is
 //! outstanding from step 2 to the end of step 6; a crawl is over when none is.
 //!
-//! Every request leaves one of the [`receipts`].
+//! Every request leaves one of the [`receipts`], where those are kept.
 //!
 //! Every step is told to the [`ledger`], which writes it down in order: first the page as
 //! WARC records ([`archive`]), then what became of its URL ([`store`]), both in the

@@ -150,7 +150,7 @@ settings! {
         max_segment_repeats: u16 = 3, Between(1, 1_000);
         /// Redirects in a row at most.
         max_redirects: u8 = 5, Between(0, 50);
-        /// The crawl ends when nothing can be fetched for so long.
+        /// A crawl that is to end does so when no host may be asked within so long.
         patience_secs: u64 = 60, Between(0, SECONDS_PER_DAY);
         /// Query and path parameters that are left out of a URL.
         session_ids: Vec<String> = DEFAULT_SESSION_IDS.iter().map(|&id| id.into()).collect(), Any("a list of parameter names; a trailing * stands for any ending");
@@ -168,7 +168,7 @@ settings! {
         bot_page: String = UNPUBLISHED_BOT_PAGE.into(), Text(text::is_bot_page, "a web address in ASCII letters, or nothing");
         /// Least time between two requests to a public host or address.
         delay_ms: u64 = 1_000, Between(500, 3_600_000);
-        /// Most that a slow server or its robots.txt can ask for.
+        /// Most that a slow server's own pace can ask for; not less than `delay_ms`.
         max_delay_ms: u64 = 30_000, Between(500, 3_600_000);
         /// The delay is this many times the server's own response time, between the two above.
         response_factor: u32 = 10, Between(0, 1_000);
@@ -238,7 +238,7 @@ settings! {
 
     /// How many threads share the work.
     threads: Threads {
-        /// Fetches under way at once; fewer if memory.limit_bytes is below 256 MiB.
+        /// Fetches under way at once, as far as `memory.limit_bytes` has room for them.
         downloaders: usize = 32, Between(1, 4_096);
         /// Pages read for links at once; 0 for one to each processor.
         extractors: usize = 0, Between(0, 256);

@@ -119,7 +119,7 @@ proptest! {
     }
 }
 
-/// DESIGN §5's bar for volunteers: 64 members, 100,000 hosts, everyone within 10 % of
+/// The bar for volunteers: 64 members, 100,000 hosts, everyone within 10 % of
 /// the fair share. Sampling alone makes the worst of 64 shares miss by 6 to 8 %.
 #[test]
 fn the_default_is_within_a_tenth_of_the_fair_share() {

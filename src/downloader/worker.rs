@@ -1,4 +1,10 @@
-//! A downloader thread.
+//! A downloader thread: one site after the other, one fetch at a time.
+//!
+//! It leases the site that is due. Is this a moment to fetch (reputation, a disk that keeps
+//! up)? Is the queue here, the site still ours, not blocked, its name looked up? Whatever
+//! fails gives the lease back, with a time to come again. Then comes the site's next task:
+//! its robots rules, or a page. What has been fetched is noted in the ledger and goes on to
+//! block 8; the site learns how long that took, and is given back with its next time.
 
 use std::sync::Arc;
 use std::time::Duration;

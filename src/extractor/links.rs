@@ -133,6 +133,7 @@ fn transcode(body: &[u8], charset: &'static Encoding, text: &mut String) {
     let mut decoder = charset.new_decoder_without_bom_handling();
     // None only where the length does not fit into memory's addresses.
     text.reserve(decoder.max_utf8_buffer_length(body.len()).unwrap_or(0));
+    // All of it fits in, and what cannot be decoded is replaced.
     let _ = decoder.decode_to_string(body, text, true);
 }
 

@@ -1,7 +1,8 @@
 //! Block 4, the extractor: from the bytes of a page to the links on it.
 //!
 //! A body comes in as the server sent it (decompressed) with its `Content-Type`.
-//! `charset` decides how its bytes are read; `markup` walks over them and stops at
+//! `links` is the scanner that puts the others to work, and `worker` the thread that does so
+//! with each new page. `charset` decides how its bytes are read; `markup` walks over them and stops at
 //! tags alone, passing text, comments and scripts by; `foreign` tells it when it is
 //! inside SVG or MathML, where other rules hold; `walk` picks the elements that link to
 //! something, or say what their author asks of crawlers; `refresh` reads a `<meta>` that

@@ -1,9 +1,6 @@
 //! An archive as a crawl writes it. The files stay under the build's own folder, where
 //! `.ci/warcio-check` holds them against the world's tools.
 
-// The helpers of tests are tests too.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};

@@ -12,8 +12,6 @@
 //! - `directions`: robots rules and redirects that lead astray
 //! - `faults`: faults of our own that they find
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
 mod answers;
 mod beside;
 mod contents;

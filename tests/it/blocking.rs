@@ -1,7 +1,5 @@
 //! The block list of a running engine.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
 use std::fs;
 use std::io;
 use std::net::TcpStream;

@@ -1,7 +1,5 @@
 //! The program as a person or a script sees it: what it prints, and how it ends.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, Read};
 use std::net::TcpListener;

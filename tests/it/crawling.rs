@@ -114,9 +114,9 @@ fn overflow_is_entered_and_left_and_loses_nothing_that_is_met_again() {
     let engine = engine(&settings, &MemoryNetwork::new(), 1, &web);
     engine.begin(whole(&web, &settings)).unwrap();
     assert_eq!(engine.wait(DEADLINE), Some(Ending::Complete));
-    let (entered, left) = engine.overflows();
     let report = engine.shutdown();
-    assert!(entered > 0 && left > 0, "entered {entered}, left {left}");
+    let overflow = &report.overflow;
+    assert!(overflow.entered > 0 && overflow.left > 0, "{report:?}");
     assert!(report.urls.refused_overflow > 200, "{report:?}");
     assert_eq!(report.pages, 200, "all were met again, and fetched then");
     assert_eq!(web.log().fetched_twice, 0);

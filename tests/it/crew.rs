@@ -17,6 +17,9 @@ use peercrawl_overlay::memory::MemoryNetwork;
 /// Nothing here takes longer, on the slowest machine that builds this.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
+/// How often a condition is looked at: the processors are for what is tested.
+const LOOK: Duration = Duration::from_millis(2);
+
 /// A web that is up until it is dropped.
 pub fn web(spec: WebSpec) -> Arc<Web> {
     Arc::new(Web::start(spec).unwrap())
@@ -89,6 +92,6 @@ pub fn wait_until(what: &str, mut is_true: impl FnMut() -> bool) {
     let until = Instant::now() + DEADLINE;
     while !is_true() {
         assert!(Instant::now() < until, "waited in vain: {what}");
-        std::thread::yield_now();
+        std::thread::sleep(LOOK);
     }
 }

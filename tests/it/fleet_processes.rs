@@ -110,18 +110,17 @@ fn a_peer_whose_port_is_taken_says_so_and_goes_on_alone() {
 fn processes_share_a_web(overlay: &str, count: usize) {
     let web = web(WebSpec::new(60, 900, 51));
     let seeds = format!("crawl.seeds={:?}", web.seeds());
-    let first = Peer::start(overlay, &[]);
+    // Whoever begins was once done before it had met the others.
+    let pace = "politeness.private_delay_ms=200".to_owned();
+    let first = Peer::start(overlay, std::slice::from_ref(&pace));
     let bootstrap = format!("overlay.bootstrap=[{:?}]", first.address);
     let mut peers = vec![first];
     for _ in 2..count {
-        peers.push(Peer::start(overlay, std::slice::from_ref(&bootstrap)));
+        peers.push(Peer::start(overlay, &[bootstrap.clone(), pace.clone()]));
     }
-    peers.push(Peer::start(overlay, &[bootstrap, seeds]));
+    peers.push(Peer::start(overlay, &[bootstrap, pace, seeds]));
     let truth = web.truth();
-    wait_until("every page was served", || {
-        std::thread::sleep(Duration::from_millis(20));
-        web.unserved(&truth).is_empty()
-    });
+    wait_until("every page was served", || web.unserved(&truth).is_empty());
     wait_until("nothing is asked for any more", || {
         let before = web.log().requests;
         std::thread::sleep(Duration::from_millis(500));

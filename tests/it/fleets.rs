@@ -47,7 +47,6 @@ fn pages_of_each(capacities: &[u8], overlay: OverlayChoice, hosts: u32) -> Vec<u
     let mut fleet = Fleet::start_with(peers, &settings, &web, variety).unwrap();
     if overlay == OverlayChoice::Supernode {
         wait_until("all know three supernodes, and each leaf has three", || {
-            std::thread::sleep(Duration::from_millis(10));
             fleet.engines().iter().all(knows_its_supernodes)
         });
     }
@@ -231,7 +230,9 @@ fn a_peer_whose_part_grows_takes_its_share() {
         })
     };
     wait_until("both know the part", || part() == [Some(4); 2]);
-    fleet.engines()[1].limits().set_download_kib(1_024);
+    fleet.engines()[1]
+        .limits()
+        .change(|values| values.download_kib = 1_024);
     wait_until("both know that it has grown", || part() == [Some(16); 2]);
     assert_eq!(fleet.capacities(), [4, 16], "the other's is as it was");
     wait_until("each has its new share alone", || {

@@ -3,8 +3,6 @@
 //! It needs a small file system that it may fill, 100 MB or so, named in
 //! `PEERCRAWL_TEST_SMALL_DISK`; without one, there is nothing to run.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};

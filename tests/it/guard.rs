@@ -6,8 +6,6 @@
 //! listener (`.ci/run` makes it), so that a connection to any of them would be seen; there
 //! are redirects from a public address to each of them as well.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
 use std::collections::HashMap;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};

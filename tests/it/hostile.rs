@@ -4,8 +4,6 @@
 //! of its own, and answers connections as its closure says. Every thread has a name and
 //! is joined when the web is dropped: whoever still talks then is cut off.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

@@ -1,9 +1,6 @@
 //! The extractor against an oracle: html5ever, which tokenizes and builds trees as the
 //! standard says. The oracle shares nothing with the extractor but the `url` crate.
 
-// A test fails by a panic, in the functions that tests share too.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 mod oracle;
 
 use std::collections::BTreeSet;

@@ -28,12 +28,12 @@ fn a_peer_offers_to_take_what_its_download_limit_allows() {
         found.map(|member| member.capacity)
     };
     wait_until("each knows the other", || part_of_one(&two) == Some(4));
-    one.limits().set_download_kib(512);
+    one.limits().change(|values| values.download_kib = 512);
     wait_until("both know that it takes more", || {
         part_of_one(&two) == Some(8) && part_of_one(&one) == Some(8)
     });
     // Slow mode comes and goes; a pause takes the part away and gives it back.
-    one.limits().set_slow_mode(true);
+    one.limits().change(|values| values.slow_mode = true);
     one.pause();
     wait_until("it takes nothing", || part_of_one(&two) == Some(0));
     one.resume();
@@ -79,7 +79,6 @@ fn rest(kind: OverlayChoice) {
     };
     let mut last = (socket_bytes(), Instant::now());
     wait_until("the last words are said", || {
-        thread::sleep(Duration::from_millis(50));
         if socket_bytes() > last.0 + 500 {
             last = (socket_bytes(), Instant::now());
         }

@@ -1,7 +1,5 @@
 //! Delays and rests as the server sees them, to the millisecond.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -413,7 +411,7 @@ fn back_off_survives_a_kill_and_a_restart() {
     };
     let mut first = start();
     wait_until("it was told to wait", || log.lock().unwrap().len() == 2);
-    // What happened is on disk within 50 ms (DESIGN, order of writing).
+    // What happened is with the system within 50 ms, which cannot be seen from outside.
     thread::sleep(Duration::from_millis(700));
     first.kill().unwrap();
     first.wait().unwrap();

@@ -1,7 +1,5 @@
 //! The record of every request, against the server's own.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;

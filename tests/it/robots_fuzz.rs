@@ -4,8 +4,6 @@
 //! corpus is every file of `docs/robots-cases.md`, so that mutations begin where the
 //! rules are. The generator is seeded: a failure prints the file, and comes again.
 
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
 use std::time::{Duration, Instant};
 
 use peercrawl::robots::{PARSED_LIMIT_BYTES, Robots, RobotsTag};

@@ -1,9 +1,6 @@
 //! A process that writes batches is killed at any moment, and what it had reported as
 //! written is there, whole batches only. One that is killed while it starts hinders nobody.
 
-// The helpers of tests are tests too.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
