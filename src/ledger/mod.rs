@@ -1,11 +1,11 @@
 //! The ledger: what happened, in order, on its way to the disk.
 //!
 //! Every block tells the ledger what it did: a URL waits, a URL is done, a site's pace has
-//! changed, a content was seen. The [`Keeper`] thread takes what has come together, at
-//! least every 40 ms, so that a kill costs 50 at most, and writes it as one batch, after the archive records that it
-//! speaks of. So what is on disk is always the whole of what happened up to some moment:
-//! a URL is noted as done in the same batch as the links that were found on its page, or
-//! in a later one, and never before its page is in the archive.
+//! changed, a content was seen. The [`Keeper`] thread takes what has come together
+//! every 40 ms, and writes it as one batch, after the archive records that it speaks of: a kill
+//! costs what happened in 50 ms. So what is on disk is always the whole of what happened up to
+//! some moment: a URL is noted as done in the same batch as the links that were found on its
+//! page, or in a later one, and never before its page is in the archive.
 //!
 //! What other peers may rely on (a receipt, a confirmed claim, a site that was taken over)
 //! is told to them only when the batch that makes it true has reached the disk: see

@@ -242,6 +242,8 @@ impl Preprocessor {
         let seen_here = prepare(&mut state)?;
         // What has not left is on disk still.
         let seen_there = (!comes_back).then(|| arrived.seen.clone());
+        // Of a site that comes back nobody knows here whether its layers are its own.
+        state.has_foreign_layers |= !arrived.seen.is_exact();
         state.is_touched = true;
         let fingerprint = |record: &UrlRecord| url_fingerprint(record.url.as_str());
         let now_ms = self.jobs.now_ms();
@@ -282,7 +284,6 @@ impl Preprocessor {
             } else {
                 // With those of an earlier arrival: there is one record for all.
                 self.ledger.seen_elsewhere(host, key, &state.site.seen);
-                state.has_foreign_layers = true;
             }
         }
         if self.ledger.keeps()

@@ -363,7 +363,6 @@ impl Preprocessor {
     }
 
     /// Every host of which something is known on disk alone, or may be, if its key is wanted.
-    /// One may come twice.
     pub fn for_each_host_on_disk(
         &self,
         is_wanted: impl Fn(Key) -> bool,
@@ -372,20 +371,13 @@ impl Preprocessor {
         let Some(store) = self.ledger.more() else {
             return;
         };
-        let mut note = |host: &str| {
+        let walked = store.for_each_site(|host, _| {
             if is_wanted(Key::of_host(host)) && self.classifier.find(host).is_none() {
                 each(host);
             }
-        };
-        if let Err(error) = store.for_each_site(|host, _| note(host)) {
+        });
+        if let Err(error) = walked {
             tracing::error!("cannot look through the sites on disk: {error}");
-        }
-        // A site that has just been met before a crash has a queue, and no record yet.
-        let away = self.jobs.all_away().into_iter();
-        for (key, ..) in away.filter(|&(key, ..)| is_wanted(key)) {
-            if let Some(host) = self.host_of_away(key) {
-                note(&host);
-            }
         }
     }
 

@@ -4,7 +4,7 @@
 //! the peer's secret key. [`Store`] keeps the crawl's state in it. The engine collects
 //! what happened in a [`Batch`] and commits it many times a second, after the archive
 //! records that it speaks of; a batch is in the store as a whole or not at all, also
-//! after `kill -9`. [`Store::sync`] brings everything to the disk.
+//! after `kill -9`, but for what it clears, which may go before it. [`Store::sync`] brings everything to the disk.
 //! At start the engine reads everything back ([`Store::for_each_site`] and the like);
 //! a long queue is read segment by segment ([`Store::queue_segment`]).
 //!
@@ -35,6 +35,7 @@ mod unfinished;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
@@ -165,7 +166,8 @@ impl Store {
         Ok((Self::new(path, open), set_aside))
     }
 
-    /// Writes a batch, as a whole or not at all, and hands it to the operating system.
+    /// Writes a batch, as a whole or not at all but for what it clears, and hands it to the
+    /// operating system.
     /// After an error it can be committed again; with a full disk that works as soon as
     /// there is room.
     pub fn commit(&self, batch: &Batch) -> Result<(), StoreError> {
@@ -323,11 +325,24 @@ impl Opened {
     fn clear_ahead(&self, batch: &Batch) -> Result<(), StoreError> {
         let (mut writes, mut count) = (self.writes(), 0);
         for (table, below) in batch.clears(&self.tables) {
-            let mut keys = table.prefix(below).map(Guard::key);
-            while let Some(key) = guarded(&self.path, || keys.next().transpose())? {
-                writes.remove(table, key);
-                count += 1;
-                if count == PIECE {
+            let mut begin = Some(Bound::Included(below.to_vec()));
+            // While an iterator is there, the database keeps in memory whatever is written.
+            while let Some(from) = begin.take() {
+                let range = (from, Bound::Unbounded);
+                let mut keys = table.range::<Vec<u8>, _>(range).map(Guard::key);
+                let mut next = || keys.next().transpose();
+                while let Some(key) = guarded(&self.path, &mut next)? {
+                    if !key.starts_with(below) {
+                        break;
+                    }
+                    writes.remove(table, key.clone());
+                    count += 1;
+                    if count == PIECE {
+                        begin = Some(Bound::Excluded(key.to_vec()));
+                        break;
+                    }
+                }
+                if begin.is_some() {
                     self.make_room()?;
                     let piece = std::mem::replace(&mut writes, self.writes());
                     piece.commit().map_err(|error| self.told(error))?;

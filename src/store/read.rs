@@ -279,7 +279,7 @@ impl Store {
         entries: impl FnOnce(&Tables) -> I,
         mut each: impl FnMut(&[u8], &[u8]) -> Option<bool>,
     ) -> Result<(), StoreError> {
-        // The iterator sees one state of the store; nobody is kept from committing.
+        // Nobody is kept from committing, and what is committed meanwhile may be met.
         let mut entries = self.with_tables(|tables| Ok(entries(tables)))?;
         let mut next = || entries.next().map(Guard::into_inner).transpose();
         while let Some((key, value)) = guarded(&self.path, &mut next)? {

@@ -168,6 +168,21 @@ fn what_is_removed_is_gone() {
     assert_eq!(outbox, [5, 300]);
 }
 
+#[test]
+fn hosts_are_read_some_at_a_time() {
+    let folder = TempDir::new().unwrap();
+    let (_data, store) = open(folder.path());
+    let mut batch = Batch::new();
+    for host in ["b.example", "c.example", "a.example"] {
+        batch.site_record(host, b"");
+    }
+    store.commit(&batch).unwrap();
+    let first = store.hosts_after("", 2).unwrap();
+    assert_eq!(first, ["a.example", "b.example"]);
+    assert_eq!(store.hosts_after(&first[1], 2).unwrap(), ["c.example"]);
+    assert_eq!(store.hosts_after("c.example", 2).unwrap(), [""; 0]);
+}
+
 /// All that was seen of sites that were forgotten once came into one batch.
 #[test]
 fn what_is_cleared_goes_piece_by_piece_however_much_it_is() {

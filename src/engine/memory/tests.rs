@@ -482,6 +482,18 @@ fn fewer_urls_wait_in_memory_if_they_are_long() {
     peer.close();
 }
 
+/// By its record a host is found that is to move, or is blocked, before it was ever visited.
+#[test]
+fn what_has_a_queue_on_disk_has_a_record() {
+    let folder = TempDir::new().unwrap();
+    let peer = Peer::open(folder.path());
+    peer.meet("a.example");
+    peer.write();
+    let store = peer.ledger.store().unwrap();
+    assert!(store.site("a.example").unwrap().is_some());
+    peer.close();
+}
+
 /// The second of two arrivals once replaced what the first had seen, on disk.
 #[test]
 fn layers_that_arrive_one_after_the_other_are_kept_together() {
