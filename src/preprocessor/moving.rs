@@ -268,6 +268,10 @@ impl Preprocessor {
             }
             false => arrived,
         };
+        if !comes_back && self.ledger.keeps() {
+            // Before its queue: by its record it is found, if this went no further.
+            self.ledger.site(state.site.host(), &state.site.head());
+        }
         for job in new {
             let fingerprint = fingerprint(&job.record);
             if !state.is_seen(fingerprint) {

@@ -356,6 +356,11 @@ impl Preprocessor {
             return None;
         };
         let host = job.record.url.host();
+        if self.blocklist.is_blocked(host) && self.classifier.find(host).is_none() {
+            // Whoever looks for blocked sites has not come to it yet.
+            self.forget_on_disk(host, key);
+            return None;
+        }
         let new = || self.new_cell(host, key);
         let cell = self.classifier.site(host, key, true, new)?;
         self.was_read(&cell, self.bring_head(&cell));
@@ -402,12 +407,16 @@ impl Preprocessor {
             last.clone_into(after);
             for host in hosts {
                 if self.blocklist.is_blocked(&host) && self.classifier.find(&host).is_none() {
-                    let key = Key::of_host(&host);
-                    self.counters.blocked_list.add(self.jobs.drop_away(key));
-                    self.ledger.site_left(&host, key);
+                    self.forget_on_disk(&host, Key::of_host(&host));
                 }
             }
         }
         false
+    }
+
+    /// Forgets a blocked site that is on disk alone.
+    fn forget_on_disk(&self, host: &str, key: Key) {
+        self.counters.blocked_list.add(self.jobs.drop_away(key));
+        self.ledger.site_left(host, key);
     }
 }

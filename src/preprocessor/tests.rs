@@ -320,9 +320,10 @@ fn what_memory_has_forgotten_the_disk_knows() {
     }
     assert!(door.preprocessor.put_away(&cell));
     assert!(door.preprocessor.classifier.find("a.example").is_none());
-    while store.site("a.example").unwrap().is_none() {
-        std::thread::yield_now();
-    }
+    // Its record is on its way to the disk.
+    let (sender, is_written) = crossbeam_channel::bounded(1);
+    ledger.once_on_disk(move || sender.send(()).unwrap());
+    is_written.recv().unwrap();
     assert_eq!(door.knock(&url(202)), Admission::Duplicate);
     assert_eq!(door.knock(&url(203)), Admission::Queued);
     assert_eq!(find().lock().site.pace.failures, 2);

@@ -4,7 +4,8 @@
 //! the peer's secret key. [`Store`] keeps the crawl's state in it. The engine collects
 //! what happened in a [`Batch`] and commits it many times a second, after the archive
 //! records that it speaks of; a batch is in the store as a whole or not at all, also
-//! after `kill -9`, but for what it clears, which may go before it. [`Store::sync`] brings everything to the disk.
+//! after `kill -9`, but for what it clears, which may go before it. [`Store::sync`] brings
+//! everything to the disk.
 //! At start the engine reads everything back ([`Store::for_each_site`] and the like);
 //! a long queue is read segment by segment ([`Store::queue_segment`]).
 //!
@@ -325,16 +326,15 @@ impl Opened {
     fn clear_ahead(&self, batch: &Batch) -> Result<(), StoreError> {
         let (mut writes, mut count) = (self.writes(), 0);
         for (table, below) in batch.clears(&self.tables) {
+            // No further than its end: behind that may be any number of keys that were removed.
+            let end = Bound::Included([below, &[u8::MAX; 8]].concat());
             let mut begin = Some(Bound::Included(below.to_vec()));
-            // While an iterator is there, the database keeps in memory whatever is written.
+            // While an iterator is there, the database keeps in memory whatever is written:
+            // so each piece has one of its own.
             while let Some(from) = begin.take() {
-                let range = (from, Bound::Unbounded);
-                let mut keys = table.range::<Vec<u8>, _>(range).map(Guard::key);
+                let mut keys = table.range((from, end.clone())).map(Guard::key);
                 let mut next = || keys.next().transpose();
                 while let Some(key) = guarded(&self.path, &mut next)? {
-                    if !key.starts_with(below) {
-                        break;
-                    }
                     writes.remove(table, key.clone());
                     count += 1;
                     if count == PIECE {

@@ -259,6 +259,7 @@ fn memory_stays_flat() {
     let mut child = start();
     let begun = Instant::now();
     let mut samples: Vec<(f64, f64)> = Vec::new();
+    let mut pages_before = 0;
     while begun.elapsed() < Duration::from_secs(seconds) {
         std::thread::sleep(Duration::from_secs(1));
         assert_eq!(child.try_wait().unwrap(), None, "it ended");
@@ -267,6 +268,9 @@ fn memory_stays_flat() {
         if samples.len().is_multiple_of(60) {
             let pages = web.log().served;
             println!("{} s: {resident:.0} MiB, {pages} pages", samples.len());
+            // A crawl that stood still once took half an hour's memory for flat.
+            assert!(pages > pages_before + 6_000, "it stands still");
+            pages_before = pages;
         }
     }
     assert_eq!(web.log().fetched_twice, 0);
