@@ -300,7 +300,8 @@ settings! {
 
     /// How URLs reach the peers that they belong to.
     handing_on: HandingOn {
-        /// URLs that wait for their owner's receipt at most.
+        /// URLs that wait for their owner's receipt at most; fewer if they are long, or if they
+        /// would take more than an eighth of `memory.limit_bytes`.
         outbox_urls: usize = 100_000, Between(1, 1 << 30);
         /// URLs in one message at most.
         batch_urls: usize = 500, Between(1, 10_000);

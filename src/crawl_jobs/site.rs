@@ -8,7 +8,11 @@
 //! a long queue, or all of one, may be there alone: [`Site::missing`] tells what has to be
 //! fetched from there before the next task can be known.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+mod moving;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use peercrawl_overlay::PeerId;
@@ -21,12 +25,11 @@ use crate::receipts::RobotsVerdict;
 use crate::record::UrlRecord;
 use crate::robots::Robots;
 use crate::seen_urls::SeenUrls;
-use crate::store::StoreError;
 
 use super::AwayQueue;
+use moving::FORMAT;
+pub use moving::{SiteRecordError, United};
 
-/// The first byte of a frozen site; a form that differs gets another number.
-const FORMAT: u8 = 2;
 /// Robots rules are trusted for so long.
 const ROBOTS_LIFETIME_MS: u64 = 24 * 60 * 60 * 1_000;
 /// Origins (scheme and port) of one host whose robots rules are kept at once.
@@ -120,39 +123,6 @@ struct OriginRobots {
     origin: Box<str>,
     rules: Robots,
     fetched_ms: Millis,
-}
-
-/// Why bytes are not a site.
-#[derive(Debug, thiserror::Error)]
-pub enum SiteRecordError {
-    /// Written by a version that this one does not know.
-    #[error("site record of unknown form {0}")]
-    Form(u8),
-    /// Not decodable.
-    #[error("site record is damaged: {0}")]
-    Damaged(#[from] postcard::Error),
-    /// A URL of another host is in the queue.
-    #[error("site record of {0} holds a URL of another host")]
-    ForeignUrl(Box<str>),
-    /// What is on disk of it cannot be read.
-    #[error("site record cannot be read back: {0}")]
-    Store(#[from] StoreError),
-    /// A part of its queue is still on its way to the disk.
-    #[error("site record is still being written")]
-    OnItsWay,
-    /// A URL in its queue belongs to a crawl that this peer knows nothing of.
-    #[error("site record of {0} holds a URL of an unknown crawl")]
-    UnknownCrawl(Box<str>),
-    /// More URLs wait for it than this peer takes for any site, and nobody could tell
-    /// afterwards which were left out.
-    #[error("too many URLs wait for site {0}")]
-    TooMany(Box<str>),
-    /// This peer has as many URLs as it may have.
-    #[error("no room for the URLs of site {0}")]
-    Busy(Box<str>),
-    /// This peer has as many sites as it may have.
-    #[error("no room for site {0}")]
-    NoRoom(Box<str>),
 }
 
 impl Site {
@@ -469,91 +439,6 @@ impl Site {
         let mut delays = self.robots.iter().filter_map(|one| one.rules.crawl_delay());
         delay_ms > 0 && delays.any(|delay| delay.as_millis() as u64 == delay_ms)
     }
-
-    /// Takes over the record of the same host from other hands, all but its queue, which
-    /// comes back in order, to be pushed, without what is done here. URLs that waited here
-    /// meanwhile stay, unless the record knows them (those are queued there, or done):
-    /// these come back as well.
-    pub fn unite(
-        &mut self,
-        mut arrived: Self,
-        now_ms: Millis,
-        fingerprint: impl Fn(&UrlRecord) -> u64,
-    ) -> United {
-        let is_known = |job: &CrawlJob| arrived.seen.contains(fingerprint(&job.record));
-        let (known, mine): (VecDeque<_>, _) = std::mem::take(&mut self.queue)
-            .into_iter()
-            .partition(is_known);
-        self.queue = mine;
-        // What was seen here and waits here no more is done here, or under way.
-        let waited: HashSet<_> = known.iter().map(|job| fingerprint(&job.record)).collect();
-        let (queue, done): (VecDeque<_>, _) = arrived.queue.into_iter().partition(|job| {
-            let fingerprint = fingerprint(&job.record);
-            waited.contains(&fingerprint) || !self.seen.contains(fingerprint)
-        });
-        self.generation = self.generation.max(arrived.generation);
-        // Nothing was admitted that was not seen: no record fills a site up by its word.
-        let admitted = arrived.counters.admitted.min(arrived.seen.len());
-        let seen = std::mem::take(&mut self.seen);
-        arrived.seen.union(seen);
-        self.seen = arrived.seen;
-        for (path, count) in arrived.queries {
-            let queries = self.queries.entry(path).or_default();
-            *queries = queries.saturating_add(count);
-        }
-        // Pushing what waits there counts it again.
-        let waits = queue.len() as u64;
-        let theirs = &arrived.counters;
-        let add = |mine: &mut u64, theirs: u64| *mine = mine.saturating_add(theirs);
-        add(&mut self.counters.admitted, admitted.saturating_sub(waits));
-        add(&mut self.counters.fetched, theirs.fetched);
-        add(&mut self.counters.errors, theirs.errors);
-        // The rules are asked for again where we have none: a stranger's word is no
-        // permission. How long to wait is taken from both.
-        arrived.pace.take_up(now_ms);
-        self.pace.next_fetch_ms = self.pace.next_fetch_ms.max(arrived.pace.next_fetch_ms);
-        self.pace.delay_ms = self.pace.delay_ms.max(arrived.pace.delay_ms);
-        self.pace.failures = self.pace.failures.max(arrived.pace.failures);
-        self.is_changed = true;
-        United {
-            arrived: queue,
-            done,
-            known,
-        }
-    }
-
-    /// The site as bytes: a form number, then the fields in postcard's encoding.
-    pub fn freeze(&self) -> Result<Vec<u8>, SiteRecordError> {
-        let bytes = vec![FORMAT];
-        Ok(postcard::to_extend(self, bytes)?)
-    }
-
-    /// A frozen site in new hands.
-    pub fn thaw(bytes: &[u8]) -> Result<Self, SiteRecordError> {
-        let (&form, fields) = bytes
-            .split_first()
-            .ok_or(postcard::Error::DeserializeUnexpectedEnd)?;
-        if form != FORMAT {
-            return Err(SiteRecordError::Form(form));
-        }
-        let mut site: Self = postcard::from_bytes(fields)?;
-        let is_foreign = |job: &CrawlJob| job.record.url.host() != &*site.host;
-        if site.queue.iter().any(is_foreign) {
-            return Err(SiteRecordError::ForeignUrl(site.host));
-        }
-        site.generation = site.generation.saturating_add(1);
-        Ok(site)
-    }
-}
-
-/// What is left to do after two records of one site have become one.
-pub struct United {
-    /// The queue that came with the record.
-    pub arrived: VecDeque<CrawlJob>,
-    /// What of it is done here, or under way.
-    pub done: VecDeque<CrawlJob>,
-    /// URLs that waited here and are no longer wanted.
-    pub known: VecDeque<CrawlJob>,
 }
 
 /// Why a queued URL is not fetched after all.
@@ -563,143 +448,4 @@ pub enum TurnedAway {
     Robots,
     /// The caller refused it.
     Refused,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::canonical::CanonicalForm;
-    use crate::crawl::CrawlId;
-
-    fn record(url: &str) -> UrlRecord {
-        UrlRecord {
-            url: CanonicalForm::new(&[]).parse(url).unwrap(),
-            crawl: CrawlId(1),
-            depth: 2,
-            redirects: 0,
-            from: None,
-        }
-    }
-
-    fn push(site: &mut Site, url: &str) {
-        let job = site.number(record(url));
-        site.push(job, false);
-    }
-
-    fn next(site: &mut Site, now_ms: Millis) -> (Task, Vec<String>) {
-        let mut away = Vec::new();
-        let task = site.next_task(
-            now_ms,
-            |_| false,
-            |job, _| away.push(job.record.url.to_string()),
-        );
-        (task, away)
-    }
-
-    #[test]
-    fn robots_come_first_for_each_origin_and_are_asked_again_after_a_day() {
-        let mut site = Site::new("a.example");
-        for url in [
-            "http://a.example/1",
-            "http://a.example/no/1",
-            "https://a.example/2",
-        ] {
-            push(&mut site, url);
-        }
-        let (task, _) = next(&mut site, 0);
-        assert!(matches!(task, Task::Robots { origin } if origin == "http://a.example"));
-        site.set_rules(
-            "http://a.example",
-            Robots::parse(b"user-agent: *\ndisallow: /no", "x"),
-            0,
-        );
-        let (task, _) = next(&mut site, 0);
-        assert!(matches!(task, Task::Page(job) if job.record.url.as_str().ends_with("/1")));
-        let (task, away) = next(&mut site, 0);
-        assert!(matches!(task, Task::Robots { origin } if origin == "https://a.example"));
-        assert_eq!(away, ["http://a.example/no/1"]);
-        site.set_rules("https://a.example", Robots::allow_all(), 0);
-        let (task, _) = next(&mut site, ROBOTS_LIFETIME_MS);
-        assert!(matches!(task, Task::Robots { .. }), "a day old");
-    }
-
-    #[test]
-    fn rules_of_a_clock_that_was_ahead_are_asked_for_again_a_day_later() {
-        let mut site = Site::new("a.example");
-        push(&mut site, "http://a.example/1");
-        let origin = "http://a.example:80";
-        let now_ms = 1_000_000;
-        site.set_rules(origin, Robots::allow_all(), now_ms * 1_000_000);
-        let head = site.head();
-        site.set_head(head, now_ms);
-        assert!(site.rules(origin, now_ms).is_some());
-        assert!(site.rules(origin, now_ms + ROBOTS_LIFETIME_MS).is_none());
-    }
-
-    #[test]
-    fn a_frozen_site_is_the_same_in_new_hands() {
-        let mut site = Site::new("a.example");
-        push(&mut site, "http://a.example/1");
-        site.seen.insert(17);
-        site.count_query(4);
-        site.pace.failures = 3;
-        site.set_rules("http://a.example", Robots::disallow_all(), 5);
-        let moved = Site::thaw(&site.freeze().unwrap()).unwrap();
-        assert_eq!(moved.generation(), 1);
-        assert_eq!(moved.queue, site.queue);
-        assert!(moved.seen.contains(17) && !moved.seen.contains(18));
-        assert_eq!((moved.queries_of(4), moved.pace.failures), (1, 3));
-        assert!(!moved.rules("http://a.example", 6).unwrap().is_allowed("/x"));
-    }
-
-    #[test]
-    fn two_records_of_one_site_become_one_and_nothing_is_queued_twice() {
-        let fingerprint = |record: &UrlRecord| record.url.as_str().len() as u64;
-        let url = |length: usize| format!("http://a.example/{}", "x".repeat(length));
-        let site = |seen: &[usize], queued: &[usize]| {
-            let mut site = Site::new("a.example");
-            for &length in seen {
-                site.seen.insert(url(length).len() as u64);
-            }
-            for &length in queued {
-                push(&mut site, &url(length));
-            }
-            site
-        };
-        // Here 1 is done and 2, 3 wait; there 3 is done and 1, 2, 4 wait.
-        let mut here = site(&[1, 2, 3], &[2, 3]);
-        let united = here.unite(site(&[1, 2, 3, 4], &[1, 2, 4]), 0, fingerprint);
-        let lengths = |jobs: &VecDeque<CrawlJob>| -> Vec<usize> {
-            let length = |job: &CrawlJob| job.record.url.as_str().len() - url(0).len();
-            jobs.iter().map(length).collect()
-        };
-        assert_eq!(lengths(&united.arrived), [2, 4], "to be fetched here, once");
-        assert_eq!(
-            lengths(&united.known),
-            [2, 3],
-            "no longer waiting on their own"
-        );
-        assert_eq!(here.queued(), 0);
-    }
-
-    #[test]
-    fn a_strange_record_is_refused() {
-        assert!(matches!(Site::thaw(&[9, 9]), Err(SiteRecordError::Form(9))));
-        assert!(matches!(Site::thaw(&[]), Err(SiteRecordError::Damaged(_))));
-        assert!(matches!(
-            Site::thaw(&[FORMAT, 200]),
-            Err(SiteRecordError::Damaged(_))
-        ));
-        let mut site = Site::new("a.example");
-        push(&mut site, "http://b.example/1");
-        let bytes = site.freeze().unwrap();
-        assert!(matches!(
-            Site::thaw(&bytes),
-            Err(SiteRecordError::ForeignUrl(_))
-        ));
-        let whole = Site::new("a.example").freeze().unwrap();
-        for end in 1..whole.len() {
-            assert!(Site::thaw(&whole[..end]).is_err(), "cut at {end}");
-        }
-    }
 }

@@ -30,7 +30,7 @@ use crate::downloader::content_types::ContentTypes;
 use crate::downloader::lane::Lane;
 use crate::downloader::{Downloader, Fetcher, IdleConnections};
 use crate::extractor::{Extractor, RobotsMeta};
-use crate::handing_on::{HandOnSender, Outbox};
+use crate::handing_on::{self, HandOnSender, Outbox};
 use crate::handover::{Arrivals, HandoverSender};
 use crate::ledger::{self, Captures, Keeper, Ledger, Resumed};
 use crate::page::PageRoom;
@@ -125,7 +125,7 @@ fn start_or_hold(surroundings: Surroundings, is_held: bool) -> Result<Engine, St
 
     // Block 5, and the outbox behind it.
     let outbox = Arc::new(Outbox::new(
-        settings.handing_on.clone(),
+        handing_on::within_memory(&settings),
         counters.clone(),
         jobs.outstanding.clone(),
         ledger.clone(),

@@ -1,4 +1,4 @@
-//! How full the outbox is, in all and by the URLs of each owner.
+//! How full the outbox is, in all and by what each owner's URLs take in memory.
 //!
 //! One owner's URLs take no more than they leave to the others: half of it if nobody else has
 //! any, and less otherwise. So peers that never give a receipt, however many, do not take the
@@ -15,23 +15,23 @@ const PART_TO_BE_FREE: usize = 8;
 
 /// See the module. An owner that is away, or not known yet, is `None`.
 pub struct Levels {
-    most: usize,
+    most_bytes: usize,
     all: Level,
     of_owners: HashMap<Option<PeerId>, Level>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
 struct Level {
-    urls: usize,
+    bytes: usize,
     /// Whether somebody has waited in vain since it was full.
     is_stuck: bool,
 }
 
 impl Levels {
-    /// Empty, and so many URLs at most.
-    pub fn new(most: usize) -> Self {
+    /// Empty, and so full at most.
+    pub fn new(most_bytes: usize) -> Self {
         Self {
-            most,
+            most_bytes,
             all: Level::default(),
             of_owners: HashMap::new(),
         }
@@ -39,18 +39,18 @@ impl Levels {
 
     /// Whether there is room for one more URL of this owner.
     pub fn has_room(&self, owner: Option<PeerId>) -> bool {
-        self.of(owner).urls < self.free()
+        self.of(owner).bytes < self.free()
     }
 
     fn free(&self) -> usize {
-        self.most.saturating_sub(self.all.urls)
+        self.most_bytes.saturating_sub(self.all.bytes)
     }
 
     /// Whether it is known that room for this owner, which there is not, is waited for in
     /// vain.
     pub fn is_stuck(&self, owner: Option<PeerId>) -> bool {
         let (one, free) = (self.of(owner), self.free());
-        (free == 0 && self.all.is_stuck) || (one.urls >= free && one.is_stuck)
+        (free == 0 && self.all.is_stuck) || (one.bytes >= free && one.is_stuck)
     }
 
     /// Somebody has waited in vain for room for this owner.
@@ -58,24 +58,24 @@ impl Levels {
         let free = self.free();
         self.all.is_stuck |= free == 0;
         if let Some(one) = self.of_owners.get_mut(&owner) {
-            one.is_stuck |= one.urls >= free;
+            one.is_stuck |= one.bytes >= free;
         }
     }
 
-    /// One more URL waits for this owner.
-    pub fn add(&mut self, owner: Option<PeerId>) {
+    /// One more URL waits for this owner, and takes so much.
+    pub fn add(&mut self, owner: Option<PeerId>, bytes: usize) {
         // Others may have made room.
         self.settle(owner);
-        self.all.urls += 1;
-        self.of_owners.entry(owner).or_default().urls += 1;
+        self.all.bytes += bytes;
+        self.of_owners.entry(owner).or_default().bytes += bytes;
     }
 
-    /// One URL waits for this owner no more.
-    pub fn remove(&mut self, owner: Option<PeerId>) {
-        self.all.urls = self.all.urls.saturating_sub(1);
+    /// A URL that takes so much waits for this owner no more.
+    pub fn remove(&mut self, owner: Option<PeerId>, bytes: usize) {
+        self.all.bytes = self.all.bytes.saturating_sub(bytes);
         if let Some(one) = self.of_owners.get_mut(&owner) {
-            one.urls = one.urls.saturating_sub(1);
-            if one.urls == 0 {
+            one.bytes = one.bytes.saturating_sub(bytes);
+            if one.bytes == 0 {
                 self.of_owners.remove(&owner);
             }
         }
@@ -84,10 +84,10 @@ impl Levels {
 
     /// Once enough is free, in all or for this owner, it is worth waiting again.
     fn settle(&mut self, owner: Option<PeerId>) {
-        let (free, enough) = (self.free(), self.most / PART_TO_BE_FREE);
+        let (free, enough) = (self.free(), self.most_bytes / PART_TO_BE_FREE);
         self.all.is_stuck &= free < enough;
         if let Some(one) = self.of_owners.get_mut(&owner) {
-            one.is_stuck &= free < one.urls + enough;
+            one.is_stuck &= free < one.bytes + enough;
         }
     }
 
@@ -109,7 +109,7 @@ mod tests {
         let fill = |levels: &mut Levels, owner| {
             let mut urls = 0;
             while levels.has_room(owner) {
-                levels.add(owner);
+                levels.add(owner, 1);
                 urls += 1;
             }
             urls
@@ -120,29 +120,29 @@ mod tests {
         let others = (3..6).map(|number| Some(PeerId::repeat(number)));
         let urls: Vec<usize> = others.map(|one| fill(&mut levels, one)).collect();
         assert_eq!(urls, [1, 1, 0], "it is full");
-        (0..5).for_each(|_| levels.remove(A));
+        (0..5).for_each(|_| levels.remove(A, 1));
         assert!(levels.has_room(A) && levels.has_room(B) && levels.has_room(None));
     }
 
     #[test]
     fn it_is_waited_for_once_until_an_eighth_is_free() {
         let mut levels = Levels::new(32);
-        (0..16).for_each(|_| levels.add(A));
+        (0..16).for_each(|_| levels.add(A, 1));
         assert!(!levels.is_stuck(A));
         levels.waited_in_vain(A);
         assert!(levels.is_stuck(A));
         assert!(!levels.is_stuck(B));
-        levels.remove(A);
-        levels.add(A);
+        levels.remove(A, 1);
+        levels.add(A, 1);
         assert!(levels.is_stuck(A), "it was hardly less");
-        (0..2).for_each(|_| levels.remove(A));
-        (0..2).for_each(|_| levels.add(A));
+        (0..2).for_each(|_| levels.remove(A, 1));
+        (0..2).for_each(|_| levels.add(A, 1));
         assert!(!levels.has_room(A) && !levels.is_stuck(A));
         // More than it may take, as when owners change.
-        (0..16).for_each(|_| levels.add(B));
+        (0..16).for_each(|_| levels.add(B, 1));
         levels.waited_in_vain(None);
         assert!(levels.is_stuck(None), "no room for anybody");
-        (0..32).for_each(|n| levels.remove(if n < 16 { A } else { B }));
+        (0..32).for_each(|n| levels.remove(if n < 16 { A } else { B }, 1));
         assert!(levels.of_owners.is_empty(), "nobody is remembered");
     }
 }

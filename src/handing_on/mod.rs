@@ -15,5 +15,5 @@ pub mod levels;
 pub mod outbox;
 pub mod sender;
 
-pub use outbox::Outbox;
+pub use outbox::{Outbox, within_memory};
 pub use sender::HandOnSender;

@@ -28,10 +28,31 @@ use super::levels::Levels;
 
 /// The wait for a receipt doubles with each sending, so often at most.
 const MOST_DOUBLINGS: u32 = 4;
+/// A waiting URL's entry with its share of allocation, without its text.
+const ENTRY_BYTES: usize = 240;
+/// How long URLs are at least, for all that is counted here.
+const USUAL_URL: usize = 80;
+/// It takes this part of the memory budget at most.
+const PART_OF_MEMORY: u64 = 8;
 /// So many URLs that were handed on are remembered, and at most as many again: 5 MB.
 const MOST_YOUNG: usize = 200_000;
 
-/// See the module. Bounded, in all and for each owner: whoever finds it full waits a while
+/// What an entry with this URL takes.
+fn bytes_of(url: &Candidate) -> usize {
+    ENTRY_BYTES + url.record.url.as_str().len().max(USUAL_URL)
+}
+
+/// The settings of an outbox that keeps to its part of the memory budget.
+pub fn within_memory(settings: &config::Settings) -> config::HandingOn {
+    let most_bytes = settings.memory.limit_bytes / PART_OF_MEMORY;
+    let most_urls = most_bytes as usize / (ENTRY_BYTES + USUAL_URL);
+    let mut handing_on = settings.handing_on.clone();
+    handing_on.outbox_urls = handing_on.outbox_urls.min(most_urls);
+    handing_on
+}
+
+/// See the module. Bounded, in all and for each owner, by what so many URLs of usual length
+/// take, as one host can make up very long ones: whoever finds it full waits a while
 /// for room, and is then turned away; those who come next, at once. So owners who are gone
 /// for long do not stop the crawl.
 pub struct Outbox {
@@ -97,8 +118,9 @@ impl Entry {
     /// Its owner is another one by now.
     fn wait_for(&mut self, owner: Option<PeerId>, levels: &mut Levels) {
         if self.owner != owner {
-            levels.remove(self.owner);
-            levels.add(owner);
+            let bytes = bytes_of(&self.url);
+            levels.remove(self.owner, bytes);
+            levels.add(owner, bytes);
             self.owner = owner;
         }
     }
@@ -124,7 +146,7 @@ impl Outbox {
         let next_number = u64::from(getrandom::u32().unwrap_or(0) >> 1);
         let state = State {
             entries: BTreeMap::new(),
-            levels: Levels::new(settings.outbox_urls),
+            levels: Levels::new(settings.outbox_urls.saturating_mul(ENTRY_BYTES + USUAL_URL)),
             unsent: HashMap::new(),
             next_number,
             handed_on: HandedOn::default(),
@@ -185,7 +207,7 @@ impl Outbox {
         owner: Option<PeerId>,
         times_sent: u32,
     ) {
-        state.levels.add(owner);
+        state.levels.add(owner, bytes_of(&url));
         state.handed_on.insert(url.fingerprint);
         state.next_number = state.next_number.max(number + 1);
         let entry = Entry {
@@ -316,7 +338,7 @@ impl Outbox {
     fn remove(&self, state: &mut State, numbers: &[u64]) {
         let mut removed = 0;
         for entry in numbers.iter().filter_map(|n| state.entries.remove(n)) {
-            state.levels.remove(entry.owner);
+            state.levels.remove(entry.owner, bytes_of(&entry.url));
             removed += 1;
         }
         if removed > 0 {
@@ -402,6 +424,38 @@ pub(super) mod tests {
         outbox.taken_back(&[number]);
         outbox.put(candidate("http://a.example/2"), Some(OWNER));
         assert_eq!(outbox.len(), 1);
+    }
+
+    /// A host that makes up URLs as long as they may be once took all memory there is.
+    #[test]
+    fn long_urls_take_the_room_of_many() {
+        let outbox = outbox(config::HandingOn {
+            outbox_urls: 100,
+            resend_ms: 10,
+            ..Default::default()
+        });
+        let tail = "x".repeat(2_000);
+        for path in 0..50 {
+            let url = candidate(&format!("http://a.example/{path}/{tail}"));
+            outbox.put(url, Some(OWNER));
+        }
+        // Half of 32,000 bytes, each of them with 2,260.
+        assert_eq!(outbox.len(), 8);
+        let first = outbox.state.lock().next_number - 8;
+        outbox.taken_back(&(first..first + 8).collect::<Vec<_>>());
+        for path in 0..60 {
+            let url = candidate(&format!("http://a.example/{path}"));
+            outbox.put(url, Some(OWNER));
+        }
+        assert_eq!(outbox.len(), 50, "all room is there again");
+    }
+
+    #[test]
+    fn it_keeps_to_its_part_of_the_memory() {
+        let mut settings = config::Settings::default();
+        assert_eq!(within_memory(&settings).outbox_urls, 100_000);
+        settings.memory.limit_bytes = 64 << 20;
+        assert_eq!(within_memory(&settings).outbox_urls, 26_214);
     }
 
     /// Every URL once waited four seconds for room, after one owner that gave no receipts
