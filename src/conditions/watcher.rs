@@ -183,7 +183,7 @@ impl Watcher {
         Lookout(self.shared.clone())
     }
 
-    /// What this computer can tell, as of the first looks.
+    /// What this computer can tell, as of the last look: who does not answer at first may later.
     pub fn abilities(&self) -> Abilities {
         self.shared.seen.lock().abilities
     }

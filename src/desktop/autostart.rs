@@ -32,9 +32,10 @@ pub fn set(data: Option<&Path>, config: Option<&Path>) -> io::Result<()> {
     )
 }
 
-/// Does it no longer.
-pub fn unset() -> io::Result<()> {
-    remove(&folder_there_is()?)
+/// Does it no longer with this config file. An entry that another one has made stays.
+pub fn unset(config: Option<&Path>) -> io::Result<()> {
+    let config = to_be_named(config, Layers::user_file())?;
+    remove(&folder_there_is()?, config.as_deref())
 }
 
 fn folder() -> Option<PathBuf> {
@@ -74,10 +75,11 @@ fn write(
     config: Option<&Path>,
 ) -> io::Result<()> {
     let mut command = format!("{} --hidden", quoted(program));
-    for (option, path) in [("--data", data), ("--config", config)] {
-        if let Some(path) = path {
-            command += &format!(" {option} {}", quoted(path));
-        }
+    if let Some(path) = data {
+        command += &format!(" --data {}", quoted(path));
+    }
+    if let Some(path) = config {
+        command += &naming_config(path);
     }
     let text = format!(
         "[Desktop Entry]\nType=Application\nName=PeerCrawl\nExec={command}\n\
@@ -87,11 +89,30 @@ fn write(
     std::fs::write(folder.join(FILE), text)
 }
 
-fn remove(folder: &Path) -> io::Result<()> {
-    match std::fs::remove_file(folder.join(FILE)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+fn remove(folder: &Path, config: Option<&Path>) -> io::Result<()> {
+    let file = folder.join(FILE);
+    let text = match std::fs::read_to_string(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        read => read?,
+    };
+    // The config file tells profiles apart: whether to start at login stands there.
+    let is_own = match config {
+        Some(path) => text.contains(&naming_config(path)),
+        None => !text.contains(CONFIG),
+    };
+    match is_own {
+        true => std::fs::remove_file(file),
+        false => Ok(()),
     }
+}
+
+/// What comes before the config file in a command. A quote in a path has backslashes before it,
+/// so no path looks like this.
+const CONFIG: &str = " --config \"";
+
+/// The part of a command that names its config file.
+fn naming_config(path: &Path) -> String {
+    format!(" --config {}", quoted(path))
 }
 
 /// A word of a command. The standard escapes what is special in quotes with a backslash, and
@@ -124,9 +145,26 @@ mod tests {
         let folder = folder.path().join("autostart");
         write(&folder, Path::new("/opt/a b/peercrawl"), None, None).unwrap();
         assert_eq!(command(&folder), r#""/opt/a b/peercrawl" --hidden"#);
-        remove(&folder).unwrap();
+        remove(&folder, None).unwrap();
         assert!(!folder.join(FILE).exists());
-        remove(&folder).unwrap();
+        remove(&folder, None).unwrap();
+    }
+
+    /// Whoever switched it off took the entry of another profile away.
+    #[test]
+    fn the_entry_of_another_profile_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let (program, data) = (Path::new("/p"), Some(Path::new("/d")));
+        let (mine, other) = (Path::new("/my config"), Path::new("/my"));
+        let is_left = |made_by, switched_off_by| {
+            write(folder, program, data, made_by).unwrap();
+            remove(folder, switched_off_by).unwrap();
+            folder.join(FILE).exists()
+        };
+        assert!(is_left(Some(mine), None) && is_left(Some(mine), Some(other)));
+        assert!(is_left(None, Some(mine)));
+        assert!(!is_left(Some(mine), Some(mine)) && !is_left(None, None));
     }
 
     /// Login opened another profile than the one that asked for it.

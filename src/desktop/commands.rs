@@ -222,6 +222,10 @@ impl Desk {
         if before.desktop.start_at_login != self.config.desktop.start_at_login
             && let Err(why) = self.set_autostart()
         {
+            // The window and the config file say what is so.
+            let was_set = before.desktop.start_at_login;
+            self.set_key("desktop.start_at_login", was_set.into());
+            self.shown.start_at_login = was_set;
             self.fail(format!("Starting at login could not be changed: {why}"));
         }
         if before.overlay.kind != self.config.overlay.kind {
@@ -236,7 +240,7 @@ impl Desk {
     /// Has this profile open at login, or not.
     fn set_autostart(&self) -> io::Result<()> {
         if !self.config.desktop.start_at_login {
-            return autostart::unset();
+            return autostart::unset(self.file.path());
         }
         let data = self.data.as_deref().map(DataDirectory::path);
         autostart::set(data, self.file.path())

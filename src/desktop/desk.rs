@@ -31,7 +31,7 @@ use super::looks;
 use super::picture::Picture;
 use super::reach::Reach;
 use super::settings;
-use super::stage::{Facts, WORTH_SAYING_MS, Wish};
+use super::stage::{Facts, WORTH_SAYING_MS, Wish, waits_for_the_volunteer};
 use super::tasks;
 use super::totals::Sums;
 use super::tray::{self, TrayIcon};
@@ -123,7 +123,7 @@ pub struct State {
     pub tries_again: Option<Instant>,
     /// Whether anybody can be reached.
     pub reach: Reach,
-    /// Whether there was an engine since the program started.
+    /// Whether there was a peer's engine since the program started, and not only a demo's.
     pub has_run: bool,
     /// The first page.
     pub first_run: Option<FirstRun>,
@@ -163,9 +163,9 @@ pub struct State {
     noted: String,
     /// What of that was told outside of the window.
     told_outside: tasks::Told,
-    /// Whether the volunteer was told that sites turn this computer away.
-    is_bad_name_told: bool,
-    /// The same of what else the volunteer should know.
+    /// The same for sites that turn this computer away.
+    told_bad_name: tasks::Lasting,
+    /// What else the volunteer should know, as it was last noted.
     warnings: Vec<String>,
     /// What the window showed when it was last woken.
     woken_for: ViewRequest,
@@ -430,16 +430,14 @@ impl Desk {
             if let Some(tray) = &self.state.tray {
                 tray.tell(&words, state.can_start());
             }
+            let is_waiting = waits_for_the_volunteer(state);
             match state {
-                RunState::NeedsYou { .. } => {
-                    tracing::error!("{words}");
-                    self.state.told_outside.tell(&words);
-                }
-                RunState::Paused(PauseReason::QuotaUsed { .. } | PauseReason::ArchiveFull) => {
-                    tracing::warn!("{words}");
-                    self.state.told_outside.tell(&words);
-                }
+                RunState::NeedsYou { .. } => tracing::error!("{words}"),
+                _ if is_waiting => tracing::warn!("{words}"),
                 _ => tracing::info!("{words}"),
+            }
+            if is_waiting {
+                self.state.told_outside.tell(&words);
             }
             self.state.noted = words;
         }
@@ -451,10 +449,7 @@ impl Desk {
         let crew = self.state.engine.crew();
         let warnings = crew.map(Crew::warnings).unwrap_or_default();
         let bad_name = crew.and_then(Crew::bad_name);
-        if let Some(text) = bad_name.as_ref().filter(|_| !self.state.is_bad_name_told) {
-            tasks::notify(text);
-        }
-        self.state.is_bad_name_told = bad_name.is_some();
+        self.state.told_bad_name.tell(bad_name.as_deref());
         if self.state.warnings != warnings {
             let is_new = |one: &&String| !self.state.warnings.contains(one);
             for text in warnings.iter().filter(is_new) {

@@ -3,7 +3,8 @@
 //!
 //! One sample a second goes in. A minute's point is the mean of its seconds, made when
 //! the next minute begins; the minute that has begun has a point that moves on with the
-//! time. A gap in time stays a gap.
+//! time. A gap in time stays a gap. A clock may be behind when the program starts, and be set
+//! right later: what was kept and is yet to come by it is neither shown nor forgotten.
 
 use std::collections::VecDeque;
 
@@ -15,7 +16,7 @@ const SECONDS: usize = 600;
 /// Minutes kept.
 const MINUTES: usize = 24 * 60;
 
-/// A minute.
+const SECOND_MS: u64 = 1_000;
 const MINUTE_MS: u64 = 60_000;
 
 /// A sample as it is saved, its time first.
@@ -29,11 +30,18 @@ pub struct History {
     minutes: VecDeque<Sample>,
     /// The seconds of the minute that has begun.
     begun: Vec<Sample>,
+    /// Seconds and minutes that were kept, and are yet to come.
+    to_come: (Vec<Saved>, Vec<Saved>),
 }
 
 impl History {
     /// Takes in what the last second was like.
     pub fn add(&mut self, sample: Sample) {
+        let latest_ms = self.latest_to_come_ms();
+        if latest_ms.is_some_and(|latest_ms| latest_ms < sample.at_ms) {
+            // The clock was set right, or has come so far by itself.
+            *self = Self::load(&self.save(), sample.at_ms);
+        }
         if let Some(first) = self.begun.first()
             && minute(first) != minute(&sample)
         {
@@ -56,33 +64,68 @@ impl History {
         }
     }
 
-    /// The past, to be kept.
-    pub fn save(&self) -> Vec<u8> {
-        let list = |ring: &VecDeque<Sample>| -> Vec<Saved> { ring.iter().map(saved).collect() };
-        // Encoding numbers into memory does not fail.
-        postcard::to_stdvec(&(list(&self.seconds), list(&self.minutes))).unwrap_or_default()
+    /// When all that is yet to come will be over; `None` if nothing is.
+    fn latest_to_come_ms(&self) -> Option<u64> {
+        let (seconds, minutes) = &self.to_come;
+        let second_ms = seconds.last().map(|second| second.0);
+        let minute_ms = minutes
+            .last()
+            .map(|minute| minute.0.saturating_add(MINUTE_MS));
+        second_ms.max(minute_ms)
     }
 
-    /// A past that was kept; an empty one if it cannot be read. Where the clock was ahead and
-    /// has been set back, some of it is yet to come: a line would run backwards through it.
+    /// The past, to be kept, with what is yet to come.
+    pub fn save(&self) -> Vec<u8> {
+        let seconds = joined(&self.seconds, &self.to_come.0, SECOND_MS);
+        let minutes = joined(&self.minutes, &self.to_come.1, MINUTE_MS);
+        // Encoding numbers into memory does not fail.
+        postcard::to_stdvec(&(seconds, minutes)).unwrap_or_default()
+    }
+
+    /// A past that was kept; an empty one if it cannot be read. Where the clock has been set
+    /// back, some of it is yet to come: a line would run backwards through it.
     pub fn load(bytes: &[u8], now_ms: u64) -> Self {
-        let (mut seconds, mut minutes): (Vec<Saved>, Vec<Saved>) =
+        let (seconds, minutes): (Vec<Saved>, Vec<Saved>) =
             postcard::from_bytes(bytes).unwrap_or_default();
-        seconds.retain(|second| second.0 <= now_ms);
-        minutes.retain(|minute| minute.0 / MINUTE_MS < now_ms / MINUTE_MS);
-        let ring = |list: Vec<Saved>, most: usize| {
-            let first = list.len().saturating_sub(most);
-            list[first..].iter().map(sample).collect()
-        };
-        let seconds: VecDeque<Sample> = ring(seconds, SECONDS);
+        let (seconds, seconds_to_come) = split(seconds, SECONDS, |second| second.0 <= now_ms);
+        let is_over = |minute: &Saved| minute.0 / MINUTE_MS < now_ms / MINUTE_MS;
+        let (mut minutes, minutes_to_come) = split(minutes, MINUTES, is_over);
+        let ring = |list: Vec<Saved>| -> VecDeque<Sample> { list.iter().map(sample).collect() };
+        let seconds = ring(seconds);
         let last = seconds.back().map(minute);
+        // That one is made when it is over.
+        minutes.retain(|minute| Some(minute.0 / MINUTE_MS) != last);
         let begun = seconds.iter().filter(|one| Some(minute(one)) == last);
         Self {
             begun: begun.copied().collect(),
-            minutes: ring(minutes, MINUTES),
+            minutes: ring(minutes),
             seconds,
+            to_come: (seconds_to_come, minutes_to_come),
         }
     }
+}
+
+/// What is over and what is yet to come, the latest of each.
+fn split(
+    list: Vec<Saved>,
+    most: usize,
+    is_over: impl Fn(&Saved) -> bool,
+) -> (Vec<Saved>, Vec<Saved>) {
+    let latest = |mut list: Vec<Saved>| list.split_off(list.len().saturating_sub(most));
+    let (over, to_come) = list.into_iter().partition(is_over);
+    (latest(over), latest(to_come))
+}
+
+/// Both in order. Where they have the same second or minute, what was lived through counts:
+/// the clock may have been ahead before.
+fn joined(ring: &VecDeque<Sample>, to_come: &[Saved], period_ms: u64) -> Vec<Saved> {
+    let number = |one: &Saved| one.0 / period_ms;
+    let mut all: Vec<Saved> = ring.iter().map(saved).collect();
+    all.extend(to_come);
+    // Keeps the order of equals.
+    all.sort_by_key(number);
+    all.dedup_by_key(|one| number(one));
+    all
 }
 
 fn minute(sample: &Sample) -> u64 {
@@ -195,6 +238,51 @@ mod tests {
         again.add(at(331, 3.0));
         let graphs = again.graphs();
         assert!(graphs.seconds.is_sorted_by_key(|one| one.at_ms));
+        assert!(graphs.minutes.is_sorted_by_key(|one| one.at_ms));
+    }
+
+    /// Where the clock was behind for a moment, a day was gone for good.
+    #[test]
+    fn a_clock_that_was_behind_costs_nothing_once_it_is_set_right() {
+        const DAY: u64 = 24 * 3_600;
+        let mut history = History::default();
+        for second in DAY..DAY + 600 {
+            history.add(at(second, 3.0));
+        }
+        let before = history.graphs();
+        let mut again = History::load(&history.save(), 500_000);
+        for second in 500..800 {
+            again.add(at(second, 7.0));
+        }
+        assert_eq!(again.graphs().seconds.len(), 300, "the rest is yet to come");
+        // It is set right while the program runs, or does not.
+        let restarted = History::load(&again.save(), (DAY + 600) * 1_000);
+        again.add(at(DAY + 600, 3.0));
+        assert_eq!(restarted.graphs().seconds, before.seconds);
+        assert_eq!(again.graphs().seconds[..599], before.seconds[1..]);
+        for graphs in [restarted.graphs(), again.graphs()] {
+            let kept = |one: &&Sample| before.minutes[..9].contains(one);
+            assert_eq!(graphs.minutes.iter().filter(kept).count(), 9);
+            assert!(graphs.minutes.is_sorted_by_key(|one| one.at_ms));
+        }
+    }
+
+    /// It was ahead before, and what comes now is what counts.
+    #[test]
+    fn time_that_is_lived_through_again_has_one_point_each() {
+        let mut history = History::default();
+        for second in 0..600 {
+            history.add(at(second, 3.0));
+        }
+        let mut again = History::load(&history.save(), 330_000);
+        for second in 331..700 {
+            again.add(at(second, 7.0));
+        }
+        let graphs = again.graphs();
+        assert_eq!(graphs.seconds.len(), 600);
+        let again = graphs.seconds.iter().filter(|one| one.pages_per_s == 7.0);
+        assert_eq!(again.count(), 369);
+        assert_eq!(graphs.minutes.len(), 12);
         assert!(graphs.minutes.is_sorted_by_key(|one| one.at_ms));
     }
 }

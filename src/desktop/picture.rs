@@ -524,13 +524,53 @@ mod tests {
         assert_eq!(unknown, "given up: its name leads nowhere");
     }
 
+    #[test]
+    fn each_figure_is_where_it_belongs_in_the_graphs() {
+        let picture = Picture {
+            rates: Rates {
+                download_bytes_per_s: 2.0,
+                upload_bytes_per_s: 3.0,
+                pages_per_s: 4.0,
+                peers: 5,
+                waiting_urls: 6,
+            },
+            ..Picture::default()
+        };
+        let expected = Sample {
+            at_ms: 1,
+            download_bytes_per_s: 2.0,
+            upload_bytes_per_s: 3.0,
+            pages_per_s: 4.0,
+            waiting_urls: 6.0,
+            peers: 5.0,
+        };
+        assert_eq!(picture.sample(1), expected);
+    }
+
+    #[test]
+    fn what_became_of_a_page_has_its_own_word() {
+        let words = [
+            (How::Fetched, Outcome::Fetched),
+            (How::Duplicate, Outcome::Duplicate),
+            (How::Robots, Outcome::RobotsRefused),
+            (How::Private, Outcome::PrivateRefused),
+            (How::Trap, Outcome::Trap),
+            (How::Failed(ErrorKind::Timeout), Outcome::Timeout),
+            (How::Failed(ErrorKind::Http5xx), Outcome::Error),
+        ];
+        for (how, word) in words {
+            assert_eq!(outcome(how), word, "{how:?}");
+        }
+    }
+
     /// Makes the tables of the Activity screen, without an engine.
-    fn show(picture: &mut Picture, search: &str) {
+    fn show(picture: &mut Picture, search: &str, outcome: Option<Outcome>) {
         picture.tables(&Tables {
             engine: None,
             view: &ViewRequest {
                 screen: Screen::Activity,
                 results_search: search.to_owned(),
+                outcome,
                 ..ViewRequest::default()
             },
             log: &super::super::log::EventLog::default(),
@@ -550,7 +590,7 @@ mod tests {
             }]),
             ..Picture::default()
         };
-        show(&mut picture, "");
+        show(&mut picture, "", None);
         assert!(picture.fetching.is_empty());
     }
 
@@ -560,19 +600,27 @@ mod tests {
         let activity = Arc::new(Activity::default());
         activity.watch(true);
         let _cut_off = activity.begin("http://c.example/");
-        for url in ["http://a.example/", "http://b.example/"] {
-            activity.begin(url).end(How::Fetched, String::new, 1);
+        for (url, how) in [
+            ("http://a.example/", How::Failed(ErrorKind::Timeout)),
+            ("http://b.example/", How::Fetched),
+        ] {
+            activity.begin(url).end(how, String::new, 1);
         }
         let mut picture = Picture::default();
         picture.begin(Some(activity));
-        show(&mut picture, "");
+        show(&mut picture, "", None);
         assert_eq!((picture.results.total, picture.fetching.len()), (2, 0));
-        show(&mut picture, "b.ex");
+        show(&mut picture, "b.ex", None);
         assert_eq!(picture.results.rows[0].url, "http://b.example/");
         assert_eq!(picture.results.total, 1);
+        show(&mut picture, "", Some(Outcome::Timeout));
+        assert_eq!(picture.results.rows[0].url, "http://a.example/");
+        assert_eq!(picture.results.total, 1);
+        show(&mut picture, "b.ex", Some(Outcome::Timeout));
+        assert_eq!(picture.results.total, 0, "both count");
         // Another engine begins.
         picture.begin(Some(Arc::default()));
-        show(&mut picture, "b.ex");
+        show(&mut picture, "b.ex", None);
         assert_eq!(picture.results.total, 0);
     }
 }

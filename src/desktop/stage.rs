@@ -80,14 +80,15 @@ impl Facts {
                 (None, Wish::Crawl) => RunState::Starting,
                 _ => RunState::Stopped,
             },
-            // It has failed to, and tries again: that is no news until it works.
-            Stage::Starting => match (&self.trouble, self.wish) {
+            // One that leaves although it is wanted starts again; one that has failed to start
+            // and tries again is no news until it works.
+            Stage::Starting | Stage::Ending => match (&self.trouble, self.wish) {
                 (_, Wish::Stopped) => RunState::Finishing { fetches_left: 0 },
                 (Some(trouble), _) => self.cannot_start(trouble),
                 (None, Wish::Pause { until_ms }) => paused(until_ms),
                 (None, Wish::Crawl) => RunState::Starting,
             },
-            Stage::Finishing | Stage::Ending => RunState::Finishing {
+            Stage::Finishing => RunState::Finishing {
                 fetches_left: u32::try_from(self.fetching).unwrap_or(u32::MAX),
             },
             Stage::Present => self.state_of_engine(),
@@ -124,6 +125,16 @@ impl Facts {
             },
         }
     }
+}
+
+/// Whether it goes on only when the volunteer does something, or much later: worth a word also
+/// outside of the window.
+pub fn waits_for_the_volunteer(state: &RunState) -> bool {
+    use PauseReason::{ArchiveFull, QuotaUsed};
+    matches!(
+        state,
+        RunState::NeedsYou { .. } | RunState::Paused(QuotaUsed { .. } | ArchiveFull)
+    )
 }
 
 /// The volunteer paused it, perhaps for a time.
@@ -323,25 +334,63 @@ mod tests {
             assert_eq!(retried.state(), trouble(true), "{stage:?}, {wish:?}");
             assert!(retried.state().can_finish() && retried.state().can_start());
         }
-        let starting = Facts {
-            stage: Stage::Starting,
-            ..facts()
-        };
-        assert_eq!(starting.state(), RunState::Starting);
-        let wanted = |wish| {
-            Facts {
-                wish,
-                ..starting.clone()
-            }
-            .state()
-        };
-        assert_eq!(wanted(pause), RunState::Paused(PauseReason::ByYou));
-        let finishing_soon = RunState::Finishing { fetches_left: 0 };
-        assert_eq!(wanted(Wish::Stopped), finishing_soon);
         let finishing = Facts {
             stage: Stage::Finishing,
             ..facts()
         };
         assert_eq!(finishing.state(), RunState::Finishing { fetches_left: 3 });
+    }
+
+    /// An engine that had to start again was said to leave the network for good, and the window
+    /// closed without a question.
+    #[test]
+    fn an_engine_that_comes_or_goes_is_told_of_by_what_is_wanted() {
+        for stage in [Stage::Starting, Stage::Ending] {
+            let wanted = |wish| {
+                Facts {
+                    wish,
+                    stage,
+                    fetching: 0,
+                    ..facts()
+                }
+                .state()
+            };
+            assert_eq!(wanted(Wish::Crawl), RunState::Starting, "{stage:?}");
+            let pause = Wish::Pause { until_ms: None };
+            let paused = RunState::Paused(PauseReason::ByYou);
+            assert_eq!(wanted(pause), paused, "{stage:?}");
+            let finishing = RunState::Finishing { fetches_left: 0 };
+            assert_eq!(wanted(Wish::Stopped), finishing, "{stage:?}");
+        }
+    }
+
+    #[test]
+    fn what_waits_for_the_volunteer_is_told_outside_of_the_window_and_nothing_else() {
+        let needs = |is_running, tries_again| RunState::NeedsYou {
+            text: "no room".to_owned(),
+            is_running,
+            tries_again,
+        };
+        for state in [
+            needs(true, false),
+            needs(false, false),
+            needs(false, true),
+            RunState::Paused(PauseReason::ArchiveFull),
+            RunState::Paused(PauseReason::QuotaUsed { until_ms: 9 }),
+        ] {
+            assert!(waits_for_the_volunteer(&state), "{state:?}");
+        }
+        for state in [
+            RunState::Starting,
+            RunState::Crawling,
+            RunState::Waiting(WaitReason::Offline),
+            RunState::Paused(PauseReason::ByYou),
+            RunState::Paused(PauseReason::OnBattery),
+            RunState::Paused(PauseReason::Schedule { until_ms: None }),
+            RunState::Finishing { fetches_left: 1 },
+            RunState::Stopped,
+        ] {
+            assert!(!waits_for_the_volunteer(&state), "{state:?}");
+        }
     }
 }

@@ -143,6 +143,25 @@ impl Told {
     }
 }
 
+/// Something that is told in this way each time that it begins, and not while it lasts: its
+/// figures may change.
+#[derive(Debug, Default)]
+pub struct Lasting(bool);
+
+impl Lasting {
+    /// Takes in what is to be told at present, if anything is.
+    pub fn tell(&mut self, text: Option<&str>) {
+        if let Some(text) = self.news(text) {
+            notify(text);
+        }
+    }
+
+    fn news<'a>(&mut self, text: Option<&'a str>) -> Option<&'a str> {
+        let was_so = std::mem::replace(&mut self.0, text.is_some());
+        text.filter(|_| !was_so)
+    }
+}
+
 /// Shows a folder in the desktop's file browser.
 pub fn open_folder(orders: &Sender<Order>, folder: PathBuf) {
     let program = match std::env::consts::OS {
@@ -218,6 +237,16 @@ mod tests {
             matches!(&order, Order::Chosen(Field::JoinFile, path) if path == file),
             "{order:?}"
         );
+    }
+
+    #[test]
+    fn what_lasts_is_told_each_time_that_it_begins() {
+        let mut told = Lasting::default();
+        assert_eq!(told.news(None), None);
+        assert_eq!(told.news(Some("12 sites refuse")), Some("12 sites refuse"));
+        assert_eq!(told.news(Some("13 sites refuse")), None, "it lasts");
+        assert_eq!(told.news(None), None);
+        assert_eq!(told.news(Some("12 sites refuse")), Some("12 sites refuse"));
     }
 
     #[test]

@@ -222,6 +222,10 @@ fn start_with_nothing_to_crawl_asks_where_to_begin() {
     app.send(Command::Start);
     let model = app.wait("the first page", |model| model.first_run.is_some());
     assert!(!model.first_run.as_ref().unwrap().has_crawl);
+    assert_eq!(
+        model.raise_window, 1,
+        "somebody sees it, also from the tray"
+    );
     app.send(Command::Begin {
         settings: Vec::new(),
         with: Begin::Site("nonsense".into()),

@@ -7,12 +7,13 @@ use std::path::Path;
 
 use peercrawl::clock::wall_ms;
 use peercrawl::conditions::Sources;
+use peercrawl::conditions::local_time::{minute_of_week, utc_offset_minutes};
 use peercrawl::config::{OverlayChoice, Scope};
 use peercrawl::data_directory::DataDirectory;
 use peercrawl::limits::Limits;
 use peercrawl_ui::command::{Begin, Screen};
 use peercrawl_ui::model::{
-    self as ui_model, Found, OverlayKind, PauseReason, Role, RunState, Setting,
+    self as ui_model, DayHours, Found, OverlayKind, PauseReason, Role, RunState, Setting,
 };
 use peercrawl_ui::{Command, Model};
 use tempfile::TempDir;
@@ -33,6 +34,15 @@ fn on_battery(folder: &Path) -> Sources {
     }
 }
 
+/// Nothing is asked for any more; gives how much was.
+fn assert_at_rest(app: &mut App, site: &Site) -> usize {
+    let model = app.wait("at rest", |model| model.rates.pages_per_s == 0.0);
+    let (requests, later) = (site.requests(), model.now_ms + 2_000);
+    app.wait("some seconds", |model| model.now_ms > later);
+    assert_eq!(site.requests(), requests, "a pause is a pause");
+    requests
+}
+
 #[test]
 fn the_battery_pauses_a_crawl_exactly_while_the_volunteer_wants_that() {
     let site = Site::start();
@@ -49,10 +59,7 @@ fn the_battery_pauses_a_crawl_exactly_while_the_volunteer_wants_that() {
     app.wait("paused", |model| {
         model.state == RunState::Paused(PauseReason::OnBattery) && model.fetching.is_empty()
     });
-    let model = app.wait("at rest", |model| model.rates.pages_per_s == 0.0);
-    let (requests, later) = (site.requests(), model.now_ms + 2_000);
-    app.wait("some seconds", |model| model.now_ms > later);
-    assert_eq!(site.requests(), requests, "a pause is a pause");
+    let requests = assert_at_rest(&mut app, &site);
     app.send(Command::Change(Setting::PauseOnBattery(false)));
     wait_until("it goes on", || site.requests() > requests + 5);
     app.send(Command::Change(Setting::PauseOnBattery(true)));
@@ -123,6 +130,86 @@ fn pages_a_minute_hold_from_the_change_until_they_are_lifted() {
 }
 
 #[test]
+fn upload_and_slow_mode_hold_from_the_change_until_they_are_lifted() {
+    let site = Site::start();
+    // 50 pages a second otherwise.
+    let mut app = App::open(long_crawl(&site));
+    app.send(Command::Start);
+    for (changes, lifted) in [
+        (vec![Setting::UploadKibPerS(1)], Setting::UploadKibPerS(0)),
+        (
+            vec![Setting::SlowMode(true), Setting::SlowUploadKibPerS(1)],
+            Setting::SlowUploadKibPerS(0),
+        ),
+        (
+            vec![Setting::SlowDownloadKibPerS(1)],
+            Setting::SlowMode(false),
+        ),
+    ] {
+        app.wait("it is fast", |model| model.rates.pages_per_s > 12.0);
+        changes
+            .iter()
+            .for_each(|change| app.send(Command::Change(change.clone())));
+        let changed_ms = app.wait("now", |_| true).now_ms;
+        let model = app.wait("two seconds", |model| model.now_ms > changed_ms + 2_000);
+        let (requests, begun_ms) = (site.requests(), model.now_ms);
+        let model = app.wait("three more", |model| model.now_ms > begun_ms + 3_000);
+        let pages = (site.requests() - requests) as u64;
+        // Neither a request nor an answer has less than a hundred bytes.
+        let most = (model.now_ms - begun_ms) / 100;
+        assert!(
+            (2..most).contains(&pages),
+            "{pages} pages after {changes:?}"
+        );
+        app.send(Command::Change(lifted));
+    }
+    app.wait("it is fast again", |model| model.rates.pages_per_s > 12.0);
+    app.quit();
+}
+
+#[test]
+fn hours_of_the_schedule_hold_from_the_change_on() {
+    let site = Site::start();
+    let nowhere = TempDir::new().unwrap();
+    let mut app = App::open(|opening| {
+        long_crawl(&site)(opening);
+        opening.settings.schedule.enabled = true;
+        opening.conditions = Some(Sources {
+            power_supplies: nowhere.path().into(),
+            processor: nowhere.path().join("none"),
+            asks_desktop: false,
+        });
+    });
+    app.send(Command::Start);
+    wait_until("it crawls at any hour", || site.requests() > 5);
+    let now_ms = wall_ms();
+    let hour = minute_of_week(now_ms, utc_offset_minutes(now_ms)) / 60 % 24;
+    // Every day, from so many hours after this one.
+    let hours = |after: u32, count: u32| {
+        let from = (hour + after) % 24;
+        let every_day = DayHours {
+            on: true,
+            from_hour: from as u8,
+            to_hour: ((from + count - 1) % 24 + 1) as u8,
+        };
+        Command::Change(Setting::Schedule([every_day; 7]))
+    };
+    app.send(hours(2, 1));
+    app.wait("paused until then", |model| {
+        use PauseReason::Schedule;
+        let is_paused = matches!(
+            model.state,
+            RunState::Paused(Schedule { until_ms: Some(_) })
+        );
+        is_paused && model.fetching.is_empty()
+    });
+    let requests = assert_at_rest(&mut app, &site);
+    app.send(hours(0, 3));
+    wait_until("it goes on", || site.requests() > requests + 5);
+    app.quit();
+}
+
+#[test]
 fn a_stored_page_is_looked_up_while_the_crawl_runs() {
     let site = Site::start();
     let mut app = App::open(long_crawl(&site));
@@ -174,10 +261,7 @@ fn a_month_that_is_used_up_ends_the_traffic_until_more_is_allowed() {
         let used_up = matches!(model.state, RunState::Paused(PauseReason::QuotaUsed { .. }));
         used_up && model.fetching.is_empty()
     });
-    let model = app.wait("at rest", |model| model.rates.pages_per_s == 0.0);
-    let (requests, later) = (site.requests(), model.now_ms + 2_000);
-    app.wait("some seconds", |model| model.now_ms > later);
-    assert_eq!(site.requests(), requests, "nothing is sent");
+    let requests = assert_at_rest(&mut app, &site);
     app.send(Command::Change(Setting::MonthlyGb(2)));
     wait_until("it goes on", || site.requests() > requests + 5);
     let config = app.config();
@@ -239,6 +323,8 @@ fn another_kind_of_network_and_a_wider_scope_reach_the_crawl_that_runs() {
     app.send(Command::Change(Setting::Overlay(OverlayKind::Supernode)));
     // Alone, it is the one that serves.
     app.wait("it serves", |model| {
+        let is_leaving = matches!(model.state, RunState::Finishing { .. });
+        assert!(!is_leaving, "it is about to start again");
         let mut nodes = model.network.nodes.iter();
         nodes.any(|node| node.me && node.role == Role::Supernode)
     });

@@ -16,6 +16,8 @@ mod demo_window;
 mod desktop;
 mod desktop_controls;
 mod desktop_crawl;
+mod desktop_figures;
+mod desktop_typed;
 mod desktop_warnings;
 mod durable;
 mod fleet_processes;
