@@ -40,6 +40,7 @@ pub use index::Entry;
 pub use limit::{DiskLimit, WhenFull};
 pub use member::{Damage, Record};
 pub use read::{Found, Original, Reader, StoredFile};
+pub(crate) use record::interim_bytes;
 pub use record::{Exchange, Prepared, RecordBuilder, RecordId, Response, Truncated};
 pub use recover::Incident;
 pub use verify::{Problem, Verified};
