@@ -43,6 +43,7 @@ pub use read::{Found, Original, Reader, StoredFile};
 pub(crate) use record::interim_bytes;
 pub use record::{Exchange, Prepared, RecordBuilder, RecordId, Response, Truncated};
 pub use recover::Incident;
+pub(crate) use recover::is_ours;
 pub use verify::{Problem, Verified};
 pub use writer::{Position, Settings, Writer};
 
