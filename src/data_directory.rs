@@ -41,10 +41,11 @@ pub struct DataDirectory {
 }
 
 impl DataDirectory {
-    /// Where the platform keeps such things, if it has such a place.
+    /// Where the platform keeps such things, if it has such a place. On this machine alone: an
+    /// archive does not follow its user from one to the next.
     pub fn usual_place() -> Option<PathBuf> {
         let folders = directories::ProjectDirs::from("", "", "peercrawl")?;
-        Some(folders.data_dir().to_owned())
+        Some(folders.data_local_dir().to_owned())
     }
 
     /// Takes a directory into use; `fresh` is the secret of a peer that has none yet.

@@ -8,8 +8,8 @@ pub enum WhenFull {
     /// Take nothing more in: the crawl pauses, and what was stored stays.
     #[default]
     Stop,
-    /// Remove the oldest complete files. A revisit may then refer to a record that is
-    /// gone; it still says from where and when.
+    /// Remove the oldest complete files, of those that this program named. A revisit may then
+    /// refer to a record that is gone; it still says from where and when.
     RemoveOldest,
 }
 
@@ -47,7 +47,7 @@ pub(super) enum Room {
 }
 
 /// Whether `more_bytes` fit beside `stays_bytes`, which cannot be removed (the open file,
-/// and what was set aside), and the complete files, oldest first.
+/// what was set aside, and what is not ours), and the complete files, oldest first.
 pub(super) fn room(
     limit: DiskLimit,
     complete: &VecDeque<Complete>,

@@ -40,8 +40,10 @@ pub use index::Entry;
 pub use limit::{DiskLimit, WhenFull};
 pub use member::{Damage, Record};
 pub use read::{Found, Original, Reader, StoredFile};
+pub(crate) use record::interim_bytes;
 pub use record::{Exchange, Prepared, RecordBuilder, RecordId, Response, Truncated};
 pub use recover::Incident;
+pub(crate) use recover::is_ours;
 pub use verify::{Problem, Verified};
 pub use writer::{Position, Settings, Writer};
 

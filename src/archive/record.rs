@@ -170,6 +170,28 @@ pub(super) fn head_bytes(http: &[u8]) -> usize {
     http.len()
 }
 
+/// The length of the interim answers (`103 Early Hints`) that a server sent before the answer
+/// itself, of which they are no part. Where nothing follows, the last one is the answer.
+pub(crate) fn interim_bytes(http: &[u8]) -> usize {
+    let mut at = 0;
+    while is_interim(&http[at..]) {
+        let next = at + head_bytes(&http[at..]);
+        if next == http.len() {
+            break;
+        }
+        at = next;
+    }
+    at
+}
+
+/// Whether the answer that begins here is followed by another one: not so after `101`.
+fn is_interim(http: &[u8]) -> bool {
+    let status = http
+        .strip_prefix(b"HTTP/1.")
+        .and_then(|rest| rest.get(1..5));
+    status.is_some_and(|status| status.starts_with(b" 1") && status != b" 101")
+}
+
 /// One request and its answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Exchange<'a> {
@@ -494,6 +516,27 @@ mod tests {
             (b"a\r\n\r", 4),
         ] {
             assert_eq!(head_bytes(http), length, "{http:?}");
+        }
+    }
+
+    #[test]
+    fn interim_answers_end_where_the_answer_begins() {
+        for (interim, answer) in [
+            (&b""[..], &b""[..]),
+            (b"", b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 103 x\r\n\r\n"),
+            (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 404"),
+            (
+                b"HTTP/1.1 103 x\r\nLink: </a>\r\n\r\nHTTP/1.1 103 x\r\n\r\n",
+                b"HTTP/1.1 200 OK\r\n\r\n",
+            ),
+            // It broke off before there was an answer.
+            (b"HTTP/1.1 103 x\r\n\r\n", b"HTTP/1.1 103 x\r\n\r\n"),
+            (b"", b"HTTP/1.1 103 x\r\nLink"),
+            (b"", b"HTTP/1.1 101 x\r\n\r\nnot HTTP"),
+            (b"", b"HTTP/1.0 1"),
+        ] {
+            let http = [interim, answer].concat();
+            assert_eq!(interim_bytes(&http), interim.len(), "{answer:?}");
         }
     }
 }

@@ -112,6 +112,8 @@ impl fmt::Display for Incident {
 pub(super) struct Recovered {
     pub current: Option<Current>,
     pub complete: Vec<Complete>,
+    /// Bytes of complete files that are not this program's.
+    pub others_bytes: u64,
     pub next_number: u64,
     /// Bytes of damaged files.
     pub aside_bytes: u64,
@@ -154,9 +156,17 @@ pub(super) fn begun_ms(name: &str) -> Millis {
     at.map_or(0, |at| at + 1_000)
 }
 
-/// Whose file it is, by its name.
+/// Whose file it is, by its name; `None` if this program did not give it that.
 fn owner(name: &str) -> Option<&str> {
-    name.strip_prefix("peercrawl-")?.splitn(3, '-').nth(2)
+    let mut parts = name.strip_prefix("peercrawl-")?.splitn(3, '-');
+    let (number, at) = (parts.next()?, parts.next()?);
+    number.parse::<u64>().ok().and(at_ms(at))?;
+    parts.next()
+}
+
+/// Whether this program gave a file its name: no other is ever removed.
+pub(crate) fn is_ours(name: &str) -> bool {
+    owner(name).is_some()
 }
 
 pub(super) fn recover(
@@ -172,6 +182,7 @@ pub(super) fn recover(
     let mut recovered = Recovered {
         current: None,
         complete: Vec::new(),
+        others_bytes: 0,
         aside_bytes: 0,
         // The recorded name counts too: no name stands for two files, one of them gone.
         next_number: recorded
@@ -208,20 +219,22 @@ pub(super) fn recover(
         recovered.open_file(folder, name, cut, synced)?;
     }
     recovered.complete_ones(folder)?;
-    recovered.complete = complete_files(folder)?;
+    (recovered.complete, recovered.others_bytes) = complete_files(folder)?;
     for name in names(folder, DAMAGED)? {
         recovered.aside_bytes += size(folder, &name, DAMAGED);
     }
     Ok(recovered)
 }
 
-/// The complete files with their indexes, oldest first.
-pub(super) fn complete_files(folder: &Path) -> Result<Vec<Complete>, ArchiveError> {
+/// The complete files of this program with their indexes, oldest first, and the bytes of
+/// those that are not.
+pub(super) fn complete_files(folder: &Path) -> Result<(Vec<Complete>, u64), ArchiveError> {
     let files = names(folder, COMPLETE)?.into_iter().map(|name| Complete {
         bytes: size(folder, &name, COMPLETE) + size(folder, &name, INDEX),
         name,
     });
-    Ok(files.collect())
+    let (ours, others): (_, Vec<_>) = files.partition(|file| is_ours(&file.name));
+    Ok((ours, others.iter().map(|file| file.bytes).sum()))
 }
 
 /// The size of a file, which may have gone.
@@ -309,10 +322,7 @@ impl Recovered {
             // Whoever looks for a URL sees the indexes alone.
             let why = if !path(folder, &name, INDEX).exists() {
                 "it had none"
-            } else if owner(&name).is_some()
-                && begun.elapsed() < LOOKING
-                && !looks_whole(folder, &name)
-            {
+            } else if is_ours(&name) && begun.elapsed() < LOOKING && !looks_whole(folder, &name) {
                 "it was wrong"
             } else {
                 continue;
@@ -328,7 +338,7 @@ impl Recovered {
         let scanned = scan(&path(folder, name, COMPLETE), 0, u64::MAX, name)?;
         let mut why = why.to_owned();
         match &scanned.damage {
-            Some(damage) if owner(name).is_some() => {
+            Some(damage) if is_ours(name) => {
                 self.set_aside(folder, name, COMPLETE, scanned.end, damage)?;
                 if scanned.end == 0 {
                     return remove(&path(folder, name, INDEX));

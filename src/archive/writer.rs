@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::date::timestamp;
 use super::limit::{Complete, DiskLimit, Room, room};
 use super::record::{Prepared, RecordBuilder};
-use super::recover::{Incident, begun_ms, complete_files, recover};
+use super::recover::{Incident, begun_ms, complete_files, names, recover};
 use super::{ArchiveError, COMPLETE, INDEX, INDEX_OPEN, OPEN, index};
 use crate::clock::Millis;
 
@@ -136,8 +136,10 @@ pub struct Writer {
     settings: Settings,
     builder: RecordBuilder,
     current: Option<Current>,
-    /// Oldest first.
+    /// Those that this program named, oldest first.
     complete: VecDeque<Complete>,
+    /// The disk that complete files of others take, which are never removed.
+    others_bytes: u64,
     /// The disk that damaged files take, which were set aside.
     aside_bytes: u64,
     /// The number of the next file; numbers are never used again.
@@ -163,6 +165,7 @@ impl Writer {
             builder: RecordBuilder::new(),
             current: recovered.current,
             complete: recovered.complete.into(),
+            others_bytes: recovered.others_bytes,
             aside_bytes: recovered.aside_bytes,
             next_number: recovered.next_number,
         };
@@ -266,11 +269,17 @@ impl Writer {
         }
     }
 
-    /// The disk that archive and indexes take, what was set aside and what waits in
-    /// memory included.
+    /// The disk that archive and indexes take, what was set aside, what is not this program's
+    /// and what waits in memory included.
     pub fn used_bytes(&self) -> u64 {
         let complete: u64 = self.complete.iter().map(|file| file.bytes).sum();
-        complete + self.aside_bytes + self.current.as_ref().map_or(0, Current::bytes)
+        complete + self.stays_bytes()
+    }
+
+    /// What of that cannot be removed to make room.
+    fn stays_bytes(&self) -> u64 {
+        let open_bytes = self.current.as_ref().map_or(0, Current::bytes);
+        open_bytes + self.others_bytes + self.aside_bytes
     }
 
     /// What was stored before this is gone with the files that were removed; 0 if none was.
@@ -305,20 +314,23 @@ impl Writer {
     /// [`Writer::count_again`], or when the archive is opened again.
     pub fn give_away(&mut self) -> Result<Vec<String>, ArchiveError> {
         self.complete()?;
-        Ok(self.complete.drain(..).map(|file| file.name).collect())
+        let names = names(&self.settings.folder, COMPLETE)?;
+        self.complete.clear();
+        self.others_bytes = 0;
+        Ok(names)
     }
 
     /// Looks which complete files are here: others may have moved some, or failed to.
     pub fn count_again(&mut self) -> Result<(), ArchiveError> {
-        self.complete = complete_files(&self.settings.folder)?.into();
+        let (complete, others_bytes) = complete_files(&self.settings.folder)?;
+        (self.complete, self.others_bytes) = (complete.into(), others_bytes);
         Ok(())
     }
 
     fn make_room(&mut self, more_bytes: u64) -> Result<(), ArchiveError> {
         let limit = self.settings.limit;
-        let open_bytes = self.current.as_ref().map_or(0, Current::bytes);
-        let stays_bytes = open_bytes + self.aside_bytes;
-        let Room::Remove(count) = room(limit, &self.complete, stays_bytes, more_bytes) else {
+        let Room::Remove(count) = room(limit, &self.complete, self.stays_bytes(), more_bytes)
+        else {
             return Err(ArchiveError::LimitReached {
                 used_bytes: self.used_bytes(),
                 limit_bytes: limit.limit_bytes,

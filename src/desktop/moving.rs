@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
+use crate::archive::is_ours;
+
 /// The ending of a complete file.
 pub const COMPLETE: &str = ".warc.gz";
 /// The ending of its index.
@@ -177,9 +179,10 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Deletes the oldest complete file and its index; false if there is none.
+/// Deletes the oldest complete file of this program and its index; false if there is none.
 pub fn drop_oldest(folder: &Path) -> io::Result<bool> {
-    let Some(oldest) = complete(folder)?.into_iter().next() else {
+    let mut names = complete(folder)?.into_iter();
+    let Some(oldest) = names.find(|name| is_ours(name)) else {
         return Ok(false);
     };
     // The index goes first: a file without one is still a whole archive.
@@ -308,14 +311,21 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_goes_first() {
+    fn the_oldest_goes_first_and_what_is_not_ours_stays() {
         let place = tempfile::tempdir().unwrap();
-        for file in ["p-02.warc.gz", "p-01.warc.gz", "p-01.cdxj"] {
-            std::fs::write(place.path().join(file), "x").unwrap();
+        let first = "peercrawl-000001-20260101000000-state";
+        let second = "peercrawl-000002-20260101000000-state";
+        for name in [second, first, "another"] {
+            for ending in [COMPLETE, INDEX] {
+                let file = place.path().join(format!("{name}{ending}"));
+                std::fs::write(file, "x").unwrap();
+            }
         }
         assert!(drop_oldest(place.path()).unwrap());
-        assert_eq!(complete(place.path()).unwrap(), ["p-02"]);
+        assert_eq!(complete(place.path()).unwrap(), ["another", second]);
         assert!(drop_oldest(place.path()).unwrap());
         assert!(!drop_oldest(place.path()).unwrap());
+        let left = std::fs::read_dir(place.path()).unwrap();
+        assert_eq!(left.count(), 2, "another's file and its index");
     }
 }

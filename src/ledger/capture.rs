@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use crate::archive::{
     Digest, Exchange, Original, Prepared, RecordBuilder, RecordId, Response, Truncated,
+    interim_bytes,
 };
 use crate::clock::Millis;
 
@@ -39,7 +40,8 @@ impl Captures {
     }
 
     /// What was heard of one exchange.
-    pub fn capture(&self, request: Vec<u8>, response: Vec<u8>, at_ms: Millis) -> Capture {
+    pub fn capture(&self, request: Vec<u8>, mut response: Vec<u8>, at_ms: Millis) -> Capture {
+        response.drain(..interim_bytes(&response));
         let mut unique = [0; 24];
         unique[..16].copy_from_slice(&self.prefix);
         let number = self.next.fetch_add(1, Relaxed);

@@ -1,5 +1,7 @@
 //! What a power cut can take back, without one.
 
+mod format_1;
+
 use std::fs::{self, OpenOptions};
 use std::path::Path;
 

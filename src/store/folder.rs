@@ -10,7 +10,8 @@ use super::StoreError;
 
 /// Brings a data directory from the format of its place in the list (the first from 1
 /// to 2) to the next one. What is only added, and can be told from what was before where it
-/// is read, needs none.
+/// is read, needs none. It must be able to run twice: a kill before the new number is written
+/// has the next start repeat it.
 type Migration = fn(&Path) -> Result<(), StoreError>;
 
 const MIGRATIONS: &[Migration] = &[];

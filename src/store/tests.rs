@@ -7,6 +7,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::archive::Position;
+use crate::crawl::CrawlId;
 use crate::distribution::Key;
 use crate::fingerprint::ContentFingerprint;
 
@@ -42,6 +43,64 @@ fn filled() -> Batch {
         offset: 5,
     });
     batch
+}
+
+/// Whatever has another key is not found in an earlier state. What the values are made of is
+/// told by `src/ledger/tests/format_1.rs`.
+#[test]
+fn format_1_has_these_keys() {
+    let folder = TempDir::new().unwrap();
+    let (_data, store) = open(folder.path());
+    let (site, crawl) = (Key(0x0102_0304_0506_0708), CrawlId(0x1112_1314_1516_1718));
+    let number = 0x4142_4344_4546_4748;
+    let mut batch = Batch::new();
+    batch.url_seen(site, number);
+    batch.queue_push(site, number, b"job");
+    batch.site_record("example.org", b"head");
+    batch.seen_elsewhere("example.org", b"set");
+    batch.content(ContentFingerprint(*b"a fingerprint of"), b"claim");
+    batch.outbox_put(number, b"url");
+    batch.crawl(crawl, b"crawl");
+    batch.crawl_totals(crawl, b"totals");
+    batch.recent_put(number, b"note");
+    batch.over(b"totals");
+    batch.successions(b"which");
+    batch.counters(b"counts");
+    let place = Position {
+        file: "peercrawl-000001-x".into(),
+        offset: number,
+    };
+    batch.archive_position(&place);
+    batch.archive_synced(&place);
+    store.commit(&batch).unwrap();
+    let open = store.open.read();
+    let mut found = Vec::new();
+    for table in open.as_ref().unwrap().tables.all() {
+        for entry in table.iter() {
+            let (key, value) = entry.into_inner().unwrap();
+            let (key, value) = (key.escape_ascii(), value.escape_ascii());
+            found.push(format!("{} {key} = {value}", table.name()));
+        }
+    }
+    let expected = [
+        r"url \x01\x02\x03\x04\x05\x06\x07\x08ABCDEFGH = ",
+        r"queue \x01\x02\x03\x04\x05\x06\x07\x08ABCDEFGH = job",
+        r"site example.org = head",
+        r"seen example.org = set",
+        r"content a fingerprint of = claim",
+        r"outbox ABCDEFGH = url",
+        r"crawl \x11\x12\x13\x14\x15\x16\x17\x18 = crawl",
+        r"crawl \x11\x12\x13\x14\x15\x16\x17\x18t = totals",
+        r"recent ABCDEFGH = note",
+        r"totals archive = ABCDEFGHpeercrawl-000001-x",
+        r"totals archive-synced = ABCDEFGHpeercrawl-000001-x",
+        r"totals batch = \x00\x00\x00\x00\x00\x00\x00\x01",
+        r"totals counters = counts",
+        r"totals over = totals",
+        r"totals successions = which",
+    ];
+    let words = "that takes a migration and a new format number (src/store/folder.rs)";
+    assert_eq!(found, expected, "{words}");
 }
 
 /// The database's one thread sorted files in, which takes long, and what came meanwhile stayed

@@ -2,15 +2,16 @@
 //! `.ci/warcio-check` holds them against the world's tools.
 
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use peercrawl::archive::{
-    DiskLimit, Exchange, Original, Reader, RecordBuilder, Response, Settings, Truncated, Writer,
+    Digest, DiskLimit, Exchange, Original, Reader, RecordBuilder, Response, Settings, Truncated,
+    Writer,
 };
 
-use crate::hostile::{HostileWeb, page, respond};
+use crate::hostile::{HostileWeb, hang_up, page, respond};
 
 const START_MS: u64 = 1_794_803_786_123;
 
@@ -161,19 +162,152 @@ fn the_links_of_a_page_are_kept_with_it_only_if_that_is_wanted() {
         let data = tempfile::TempDir::new().unwrap();
         let report = crawl(&site.url("/"), data.path(), settings);
         assert_eq!(report["pages"], 2, "{report}");
-        let mut text = Vec::new();
-        for file in fs::read_dir(data.path().join("archive")).unwrap() {
-            let path = file.unwrap().path();
-            if path.extension().is_some_and(|ending| ending == "gz") {
-                let records = fs::File::open(path).unwrap();
-                let mut records = flate2::read::MultiGzDecoder::new(records);
-                records.read_to_end(&mut text).unwrap();
-            }
-        }
-        let text = String::from_utf8_lossy(&text);
-        let count = |kind: &str| text.matches(&format!("WARC-Type: {kind}\r\n")).count();
+        let records = records(data.path());
+        let count = |kind: &str| records.iter().filter(|one| one.is(kind)).count();
         assert_eq!(count("metadata"), expected);
         assert_eq!(count("request"), count("response"));
+    }
+}
+
+/// A record as text.
+struct Text {
+    head: String,
+    block: String,
+}
+
+impl Text {
+    fn is(&self, kind: &str) -> bool {
+        self.head.contains(&format!("WARC-Type: {kind}\r\n"))
+    }
+
+    fn field(&self, name: &str) -> &str {
+        let mut lines = self.head.lines();
+        let value = lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        value.unwrap_or_else(|| panic!("no {name} in {}", self.head))
+    }
+}
+
+/// All records of the complete files of an archive.
+fn records(data: &Path) -> Vec<Text> {
+    let mut text = Vec::new();
+    for file in fs::read_dir(data.join("archive")).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_some_and(|ending| ending == "gz") {
+            let records = fs::File::open(path).unwrap();
+            let mut records = flate2::read::MultiGzDecoder::new(records);
+            records.read_to_end(&mut text).unwrap();
+        }
+    }
+    let text = String::from_utf8(text).unwrap();
+    let records = text.split("WARC/1.1\r\n").skip(1).map(|record| {
+        let (head, block) = record.split_once("\r\n\r\n").unwrap();
+        Text {
+            head: format!("{head}\r\n"),
+            block: block.strip_suffix("\r\n\r\n").unwrap().to_owned(),
+        }
+    });
+    records.collect()
+}
+
+#[test]
+fn records_say_from_where_they_are_and_who_asked_for_what() {
+    let mut web = HostileWeb::default();
+    let site = web.pages(|path, stream| page(stream, format!("{path} <a href=/next>")));
+    let data = tempfile::TempDir::new().unwrap();
+    crawl(&site.url("/"), data.path(), &[]);
+    let records = records(data.path());
+    let of = |kind: &str, url: &str| {
+        let is_it = |one: &&Text| one.is(kind) && one.field("WARC-Target-URI") == url;
+        let [found] = *records.iter().filter(is_it).collect::<Vec<_>>() else {
+            panic!("one {kind} of {url}");
+        };
+        found
+    };
+    for path in ["/", "/next"] {
+        let url = site.url(path);
+        let [response, request, metadata] =
+            ["response", "request", "metadata"].map(|kind| of(kind, &url));
+        let address = site.address.ip().to_string();
+        assert_eq!(response.field("WARC-IP-Address"), address);
+        assert_eq!(request.field("WARC-IP-Address"), address);
+        for beside in [request, metadata] {
+            let id = beside.field("WARC-Concurrent-To");
+            assert_eq!(id, response.field("WARC-Record-ID"));
+            assert_eq!(beside.field("WARC-Date"), response.field("WARC-Date"));
+        }
+        assert!(response.block.starts_with("HTTP/1.1 200 OK\r\n"));
+        let asked: Vec<_> = request.block.lines().collect();
+        assert_eq!(asked[0], format!("GET {path} HTTP/1.1"));
+        let host = format!("host: {}", site.address);
+        let hosts = asked.iter().filter(|line| line.eq_ignore_ascii_case(&host));
+        assert_eq!(hosts.count(), 1, "{asked:?}");
+        assert_eq!(
+            metadata.block,
+            format!("outlink: {}\r\n", site.url("/next"))
+        );
+    }
+    let info = records.iter().find(|one| one.is("warcinfo")).unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    for line in [
+        &*format!("software: PeerCrawl/{version}"),
+        "format: WARC File Format 1.1",
+        "robots: obey",
+    ] {
+        assert!(info.block.lines().any(|one| one == line), "{}", info.block);
+    }
+}
+
+/// Its beginning is archived once, with the last try, and says that there was more.
+#[test]
+fn an_answer_that_breaks_off_is_kept_and_says_so() {
+    let mut web = HostileWeb::default();
+    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nfour";
+    let site = web.pages(|_, mut stream| {
+        stream.write_all(answer)?;
+        hang_up()
+    });
+    let data = tempfile::TempDir::new().unwrap();
+    let settings = ["politeness.private_backoff_ms=10"];
+    let report = crawl(&site.url("/"), data.path(), &settings);
+    let counts = (&report["pages"], &report["errors"]["other"]);
+    assert_eq!(counts, (&0.into(), &1.into()), "{report}");
+    assert!(site.asked_for("/") > 1);
+    let reader = Reader::new(data.path().join("archive"));
+    let verified = reader.verify().unwrap();
+    assert_eq!((verified.pages, verified.problems), (1, Vec::new()));
+    let found = reader.get(&site.url("/")).unwrap().unwrap();
+    assert_eq!(found.entry.status, "200");
+    assert_eq!(found.record.field("WARC-Truncated"), Some("disconnect"));
+    assert_eq!(found.record.block, answer);
+}
+
+/// The interim answer was once taken for the answer, and the answer for its payload.
+#[test]
+fn interim_answers_are_no_part_of_the_answer() {
+    let mut web = HostileWeb::default();
+    let site = web.pages(|path, mut stream| {
+        let interim: &[u8] = match path {
+            "/" => b"HTTP/1.1 103 Early Hints\r\nLink: </next>; rel=preload\r\n\r\n",
+            _ => b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n",
+        };
+        stream.write_all(interim)?;
+        page(stream, format!("{path} <a href=/next>"))
+    });
+    let data = tempfile::TempDir::new().unwrap();
+    let report = crawl(&site.url("/"), data.path(), &[]);
+    assert_eq!(report["pages"], 2, "{report}");
+    let reader = Reader::new(data.path().join("archive"));
+    assert_eq!(reader.verify().unwrap().problems, []);
+    for path in ["/", "/next"] {
+        let found = reader.get(&site.url(path)).unwrap().unwrap();
+        let body = format!("{path} <a href=/next>");
+        assert_eq!(
+            (&*found.entry.status, &*found.entry.media_type),
+            ("200", "text/html")
+        );
+        assert_eq!(found.entry.digest, Digest::of(body.as_bytes()).to_string());
+        assert!(found.record.block.starts_with(b"HTTP/1.1 200 OK\r\n"));
+        assert_eq!(found.record.payload(), body.as_bytes());
     }
 }
 

@@ -243,7 +243,8 @@ fn inspect_url() {
 fn the_json_object_has_the_names_that_scripts_rely_on() {
     let mut web = HostileWeb::default();
     let site = site(&mut web, "http://10.0.0.1/".into());
-    let done = Home::new().run(&["crawl", &site.url("/0"), "--allow-private", "--json"]);
+    let home = Home::new();
+    let done = home.run(&["crawl", &site.url("/0"), "--allow-private", "--json"]);
     let done = done.expect_status(0);
     let expected = serde_json::from_str(REPORT).unwrap();
     let but = "urls.trap";
@@ -251,6 +252,13 @@ fn the_json_object_has_the_names_that_scripts_rely_on() {
     assert_eq!(done.json()["pages"], 10);
     assert_eq!(done.json()["urls"]["out_of_scope"], 1);
     assert!(done.json()["urls"]["trap"].is_object());
+    let memory = &done.json()["memory"];
+    assert!(memory["used_bytes"].as_u64() > Some(0), "{memory}");
+    assert_eq!(memory["limit_bytes"], 256 << 20);
+    // Nobody has said where the data goes: to the platform's own place.
+    if cfg!(target_os = "linux") {
+        assert!(home.0.join("data/peercrawl/archive").is_dir());
+    }
 }
 
 #[test]

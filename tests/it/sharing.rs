@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use peercrawl::archive::{Entry, Reader};
-use peercrawl::config::OverlayChoice;
+use peercrawl::config::{DistributionChoice, OverlayChoice};
 use peercrawl::crawl::CrawlDefinition;
 use peercrawl::data_directory::DataDirectory;
 use peercrawl::demo::fleet::Fleet;
@@ -25,6 +25,7 @@ use tempfile::TempDir;
 
 use crate::crawling::{assert_covered, assert_exact};
 use crate::crew::{DEADLINE, Settings, engine, settings, wait_until, web, whole};
+use crate::durable::kept_peer;
 use crate::hostile::{HostileWeb, Site, page, stay_silent};
 
 /// Whether no engine has anything left. Looks twice, because a URL in a message is
@@ -161,7 +162,7 @@ fn hosts(urls: &[String]) -> std::collections::BTreeSet<String> {
 fn a_peer_whose_range_nobody_has_keeps_its_urls() {
     let web = web(WebSpec::new(10, 200, 2));
     let mut settings = settings();
-    settings.distribution.kind = peercrawl::config::DistributionChoice::Static;
+    settings.distribution.kind = DistributionChoice::Static;
     settings.distribution.peers = 2;
     let first = engine(&settings, &MemoryNetwork::new(), 1, &web);
     first.begin(whole(&web, &settings)).unwrap();
@@ -178,6 +179,41 @@ fn a_peer_whose_range_nobody_has_keeps_its_urls() {
     let report = first.shutdown();
     assert_eq!(web.log().fetched_twice, 0);
     assert!(report.pages < truth.reachable);
+}
+
+/// What nobody had yet when a peer was stopped waits in its next run for whoever comes.
+#[test]
+fn what_waits_for_its_owner_outlives_a_restart() {
+    let web = web(WebSpec::new(10, 300, 2));
+    let part = |index| {
+        let mut settings = settings();
+        settings.distribution.kind = DistributionChoice::Static;
+        settings.distribution.peers = 2;
+        settings.distribution.index = index;
+        settings.handing_on.resend_ms = 50;
+        settings.handing_on.flush_ms = 5;
+        settings
+    };
+    let (data, network) = (TempDir::new().unwrap(), MemoryNetwork::new());
+    let first = kept_peer(&web, data.path(), &part(0), &network);
+    first.begin(whole(&web, &part(0))).unwrap();
+    wait_until("nothing but the outbox is left", || {
+        let waiting = first.handing_on();
+        first.report().pages > 0 && waiting > 0 && first.outstanding() == waiting
+    });
+    let waiting = first.handing_on();
+    first.shutdown();
+
+    let first = kept_peer(&web, data.path(), &part(0), &network);
+    assert_eq!(first.handing_on(), waiting);
+    assert_eq!(first.outstanding(), waiting);
+    let second = engine(&part(1), &network, 2, &web);
+    wait_until("the end of the crawl", || all_done(&[&first, &second]));
+    let report = Report::sum(&[first.shutdown(), second.shutdown()]);
+    let truth = web.truth();
+    assert_eq!(web.unserved(&truth), [""; 0], "missed");
+    assert_eq!(web.log().fetched_twice, 0);
+    assert_eq!(report.pages, truth.reachable);
 }
 
 /// A server that drips kept its site with its old owner for a minute, and the newcomer did not

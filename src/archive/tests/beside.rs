@@ -1,4 +1,4 @@
-//! The archive read while it is written to.
+//! The archive read while it is written to, and files of others in its folder.
 
 use super::*;
 
@@ -59,4 +59,36 @@ fn a_file_that_was_removed_after_it_was_listed_is_left_out() {
     assert_eq!(pages(folder.path()), 3);
     let files = Reader::new(folder.path()).verify().unwrap().files;
     assert_eq!(files, 1);
+}
+
+/// Another program's files once counted as the oldest of all, and went first.
+#[test]
+fn files_of_others_count_and_are_never_removed() {
+    let folder = TempDir::new().unwrap();
+    let theirs = ["peercrawl-notes-of-mine", "theirs"];
+    for name in theirs {
+        fs::write(path(folder.path(), name, COMPLETE), [0; 3_000]).unwrap();
+        fs::write(path(folder.path(), name, INDEX), "").unwrap();
+    }
+    let mut settings = settings(folder.path());
+    settings.file_bytes = 4_000;
+    settings.limit = DiskLimit {
+        limit_bytes: 30_000,
+        when_full: WhenFull::RemoveOldest,
+    };
+    let (mut writer, _) = Writer::open(settings, None, None).unwrap();
+    assert_eq!(writer.used_bytes(), 6_000);
+    append(&mut writer, 0..60);
+    assert!(writer.used_bytes() <= 31_000, "an index line may go over");
+    let reader = Reader::new(folder.path());
+    assert_eq!(reader.get(&url(0)).unwrap(), None, "room was made");
+    while writer.drop_oldest().unwrap() > 0 {}
+    assert_eq!(recover::names(folder.path(), COMPLETE).unwrap(), theirs);
+    assert_eq!(recover::names(folder.path(), INDEX).unwrap(), theirs);
+    assert_eq!(writer.used_bytes(), 6_000);
+    // To be moved elsewhere is not to be removed.
+    assert_eq!(writer.give_away().unwrap(), theirs);
+    assert_eq!(writer.used_bytes(), 0);
+    writer.count_again().unwrap();
+    assert_eq!(writer.used_bytes(), 6_000);
 }
