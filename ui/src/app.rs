@@ -14,7 +14,7 @@ use crate::fonts::{SystemFonts, foreign_texts};
 use crate::frame::dialogs::{self, Outlook};
 use crate::frame::{Dialog, Draft, Scene, Toasts, rail, shortcuts, status};
 use crate::model::{Model, OnClose, RunState, ThemeChoice};
-use crate::parts;
+use crate::number_field;
 use crate::screens::{self, Screens};
 use crate::scroll::Follower;
 use crate::theme;
@@ -377,6 +377,7 @@ impl<B: Backend> eframe::App for App<B> {
             next_screen: None,
             commands: &mut commands,
             toasts: &mut self.toasts,
+            has_refused: false,
             dialog: &mut self.dialog,
             is_wayland: self.is_wayland,
             time_secs: ctx.input(|input| input.time),
@@ -433,7 +434,7 @@ fn window_ui(ui: &mut Ui, scene: &mut Scene<'_>, screens: &mut Screens) {
         .resizable(false)
         .show(ui, |ui| rail::rail_ui(ui, scene));
     if scene.next_screen.is_some() {
-        parts::end_typing(ui.ctx());
+        number_field::end_typing(ui.ctx());
     }
     CentralPanel::default()
         .frame(Frame::new().inner_margin(theme::SCREEN_MARGIN))

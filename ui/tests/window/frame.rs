@@ -3,7 +3,7 @@
 use super::*;
 use peercrawl_ui::egui::{ViewportCommand, ViewportEvent};
 use peercrawl_ui::model::{
-    DayHours, Demo, Notice, OnClose, PauseReason, RunState, Settings, ThemeChoice,
+    Demo, Notice, OnClose, PauseReason, RunState, Settings, ThemeChoice,
 };
 use std::time::Duration;
 
@@ -259,44 +259,6 @@ fn the_keyboard_does_the_same() {
     assert_eq!(window.sent(), [Command::Start, Command::FinishAndStop]);
     window.shortcut(Key::F);
     assert!(window.0.get(fields("Search hosts")).is_focused());
-}
-
-/// Its field was gone before it took the number over.
-#[test]
-fn a_number_that_was_typed_without_enter_outlives_its_screen() {
-    let mut days = [DayHours::default(); 7];
-    days[0].from_hour = 7;
-    let fields = [
-        (Screen::Limits, "Download", Setting::DownloadKibPerS(7)),
-        (Screen::Limits, "Monday from", Setting::Schedule(days)),
-        (Screen::Archive, "Disk limit", Setting::DiskGb(7)),
-        (
-            Screen::Crawl,
-            "Links to follow from there at most",
-            Setting::MaxDepth(7),
-        ),
-    ];
-    let ways: [fn(&mut Window); 4] = [
-        |window| window.press("Overview"),
-        |window| window.press_by_reader("Overview"),
-        |window| window.shortcut(Key::Num1),
-        |window| window.press("Make room…"),
-    ];
-    for (screen, label, setting) in fields {
-        for (number, leave) in ways.into_iter().enumerate() {
-            let mut model = made_up::model();
-            model.state = RunState::Paused(PauseReason::ArchiveFull);
-            Arc::make_mut(&mut model.settings).schedule_on = true;
-            let mut window = Window::open(model);
-            window.go(screen);
-            window.type_number(label, "7");
-            leave(&mut window);
-            let sent = window.sent();
-            assert_eq!(sent, changed(setting.clone()), "{label}, way {number}");
-            let expected = [Screen::Overview, Screen::Archive][number / 3];
-            assert_eq!(window.shown().screen, expected);
-        }
-    }
 }
 
 #[test]

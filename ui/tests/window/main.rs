@@ -19,6 +19,7 @@ mod frame;
 mod limits;
 mod log;
 mod network;
+mod numbers;
 mod overview;
 mod queues;
 
