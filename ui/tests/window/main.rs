@@ -12,6 +12,7 @@ mod made_up;
 
 mod activity;
 mod archive;
+mod closing;
 mod crawl;
 mod everywhere;
 mod first_run;
