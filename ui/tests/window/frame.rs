@@ -2,7 +2,7 @@
 
 use super::*;
 use peercrawl_ui::egui::ViewportCommand;
-use peercrawl_ui::model::{Demo, Notice, PauseReason, RunState, Settings, ThemeChoice};
+use peercrawl_ui::model::{Demo, Notice, PauseReason, RunState, Settings, ThemeChoice, WaitReason};
 use std::time::Duration;
 
 #[test]
@@ -122,6 +122,34 @@ fn the_sentence_gives_the_reason_of_a_pause() {
     assert!(window.has("Not started yet"));
     window.change(|model| model.has_run = true);
     assert!(window.has("Stopped by you"));
+}
+
+#[test]
+fn the_sentence_says_what_is_waited_for() {
+    let schedule = |until_ms| RunState::Paused(PauseReason::Schedule { until_ms });
+    let mut window = Window::open(made_up::model());
+    for (state, words) in [
+        (
+            RunState::Waiting(WaitReason::Offline),
+            "Waiting: no internet connection",
+        ),
+        (
+            RunState::Waiting(WaitReason::NoAddresses),
+            "Waiting: nothing to fetch at the moment · 12 peers",
+        ),
+        (schedule(None), "Paused by the schedule"),
+        (
+            schedule(Some(made_up::NOW_MS + 20 * 60_000)),
+            "Paused by the schedule until 17:00",
+        ),
+        (
+            schedule(Some(made_up::NOW_MS + 86_400_000)),
+            "Paused by the schedule until 17 Nov, 16:40",
+        ),
+    ] {
+        window.change(|model| model.state = state);
+        window.0.get_by_label(words);
+    }
 }
 
 #[test]
@@ -255,8 +283,22 @@ fn the_keyboard_does_the_same() {
     window.shortcut(Key::P);
     window.shortcut(Key::E);
     assert_eq!(window.sent(), [Command::Start, Command::FinishAndStop]);
-    window.shortcut(Key::F);
-    assert!(window.0.get(fields("Search hosts")).is_focused());
+}
+
+#[test]
+fn each_search_field_is_reached_by_keyboard() {
+    for (screen, label) in [
+        (Screen::Activity, "Search in results"),
+        (Screen::Queues, "Search hosts"),
+        (Screen::Network, "Search peers"),
+        (Screen::Archive, "Web address"),
+        (Screen::Log, "Search in log"),
+    ] {
+        let mut window = Window::at(screen);
+        assert!(!window.0.get(fields(label)).is_focused(), "{label}");
+        window.shortcut(Key::F);
+        assert!(window.0.get(fields(label)).is_focused(), "{label}");
+    }
 }
 
 #[test]
