@@ -14,7 +14,7 @@ use crate::fonts::{SystemFonts, foreign_texts};
 use crate::frame::dialogs::{self, Outlook};
 use crate::frame::{Dialog, Draft, Scene, Toasts, rail, shortcuts, status};
 use crate::model::{Model, OnClose, RunState, ThemeChoice};
-use crate::parts;
+use crate::number_field;
 use crate::screens::{self, Screens};
 use crate::scroll::Follower;
 use crate::theme;
@@ -129,6 +129,8 @@ pub struct App<B> {
     follower: Follower,
     /// Once it may close, it does.
     closing: bool,
+    /// What becomes of it once this frame is drawn.
+    outlook: Outlook,
     /// The last `raise_window` that was followed.
     raised: u64,
     /// Whether it is to be out of sight from its first frame on.
@@ -174,6 +176,7 @@ impl<B: Backend> App<B> {
             covered: None,
             follower: Follower::default(),
             closing: false,
+            outlook: Outlook::Stays,
             begins_hidden: false,
             is_wayland: false,
             laid_out: None,
@@ -202,6 +205,26 @@ impl<B: Backend> App<B> {
     /// The same, to be changed.
     pub fn backend_mut(&mut self) -> &mut B {
         &mut self.backend
+    }
+
+    /// Has the window hide or close once this frame is drawn: a field takes over what was typed
+    /// only when it is drawn.
+    fn leave(&mut self, ctx: &Context, outlook: Outlook) {
+        number_field::end_typing(ctx);
+        self.outlook = outlook;
+        // One that is minimised is not drawn.
+        let is_drawn = ctx.input(|input| input.viewport().visible().unwrap_or(true));
+        if !is_drawn {
+            self.follow_outlook(ctx);
+        }
+    }
+
+    fn follow_outlook(&mut self, ctx: &Context) {
+        match std::mem::take(&mut self.outlook) {
+            Outlook::Stays => {}
+            Outlook::Hides => self.hide(ctx),
+            Outlook::Closes => self.quit(ctx),
+        }
     }
 
     fn quit(&mut self, ctx: &Context) {
@@ -237,21 +260,17 @@ impl<B: Backend> App<B> {
         // Nothing would bring the window of a demo back that is all there is.
         let is_lone_demo = self.model.demo.is_some_and(|demo| !demo.can_leave);
         if idle || is_lone_demo || self.model.first_run.is_some() {
-            self.closing = true;
-            self.backend.send(Command::Quit);
-            return;
+            return self.leave(ctx, Outlook::Closes);
         }
         match self.draft.get().on_close {
-            OnClose::Quit => {
-                self.closing = true;
-                self.backend.send(Command::Quit);
-            }
+            OnClose::Quit => self.leave(ctx, Outlook::Closes),
             OnClose::KeepCrawling => {
                 ctx.send_viewport_cmd(ViewportCommand::CancelClose);
-                self.hide(ctx);
+                self.leave(ctx, Outlook::Hides);
             }
             OnClose::Ask => {
                 ctx.send_viewport_cmd(ViewportCommand::CancelClose);
+                number_field::end_typing(ctx);
                 self.dialog = Some(Dialog::Close { remember: true });
             }
         }
@@ -348,10 +367,10 @@ impl<B: Backend> eframe::App for App<B> {
             self.hide(ctx);
         }
         self.follow_raise(ctx);
-        if self.model.quits && !self.closing {
-            self.quit(ctx);
-        }
         self.answer_close(ctx);
+        if self.model.quits && !self.closing {
+            self.leave(ctx, Outlook::Closes);
+        }
         self.take_dropped(ctx);
         self.cover_scripts(ctx);
     }
@@ -364,7 +383,7 @@ impl<B: Backend> eframe::App for App<B> {
     fn ui(&mut self, ui: &mut Ui, _frame: &mut eframe::Frame) {
         if !self.model.is_made() {
             // It has just been opened, and is empty for a moment.
-            return;
+            return self.follow_outlook(ui.ctx());
         }
         let ctx = ui.ctx().clone();
         let model = Arc::clone(&self.model);
@@ -377,6 +396,7 @@ impl<B: Backend> eframe::App for App<B> {
             next_screen: None,
             commands: &mut commands,
             toasts: &mut self.toasts,
+            has_refused: false,
             dialog: &mut self.dialog,
             is_wayland: self.is_wayland,
             time_secs: ctx.input(|input| input.time),
@@ -405,11 +425,10 @@ impl<B: Backend> eframe::App for App<B> {
         if self.follower.is_behind(&ctx) {
             ctx.request_repaint_after(Duration::from_millis(1));
         }
-        match outlook {
-            Outlook::Stays => {}
-            Outlook::Hides => self.hide(&ctx),
-            Outlook::Closes => self.quit(&ctx),
+        if self.outlook == Outlook::Stays {
+            self.outlook = outlook;
         }
+        self.follow_outlook(&ctx);
     }
 }
 
@@ -433,7 +452,7 @@ fn window_ui(ui: &mut Ui, scene: &mut Scene<'_>, screens: &mut Screens) {
         .resizable(false)
         .show(ui, |ui| rail::rail_ui(ui, scene));
     if scene.next_screen.is_some() {
-        parts::end_typing(ui.ctx());
+        number_field::end_typing(ui.ctx());
     }
     CentralPanel::default()
         .frame(Frame::new().inner_margin(theme::SCREEN_MARGIN))

@@ -17,7 +17,7 @@
 //! - `explain`: a small window that says one thing.
 //! - `screens`: one file for each screen.
 //! - [`theme`], [`mod@format`], [`symbols`], `fonts`: how things look and read, said once.
-//! - `parts`, `table`, `graph`: what several screens are built from.
+//! - `parts`, `number_field`, `table`, `graph`: what several screens are built from.
 //! - `scroll`: scrolling without a mouse.
 
 pub mod app;
@@ -28,6 +28,7 @@ pub mod format;
 mod frame;
 mod graph;
 pub mod model;
+mod number_field;
 mod parts;
 mod screens;
 mod scroll;

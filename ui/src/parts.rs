@@ -1,13 +1,10 @@
 //! What several screens are built from: headings, cards, fields, messages.
 
-use std::cell::Cell;
-
 use eframe::egui::{
-    Align, Button, Color32, Context, DragValue, Key, Label, Layout, Response, RichText, Stroke,
-    TextEdit, Ui, WidgetInfo, WidgetType, vec2,
+    Align, Button, Color32, Label, Layout, Response, RichText, Stroke, TextEdit, Ui, WidgetInfo,
+    WidgetType, vec2,
 };
 
-use crate::frame::Scene;
 use crate::symbols;
 use crate::theme;
 
@@ -183,93 +180,6 @@ pub fn search_field_ui(ui: &mut Ui, name: &str, text: &mut String, width: f32) -
     response
 }
 
-/// Width of a field for a number.
-const FIELD_WIDTH: f32 = 128.0;
-
-/// Letters of a refused text that are repeated at most.
-const TYPED_SHOWN: usize = 24;
-
-/// A number that may be 0 for "no limit". Gives the new value once it has changed, and says so
-/// if what was typed cannot be one.
-pub fn limit_field_ui(
-    ui: &mut Ui,
-    scene: &mut Scene<'_>,
-    name: &str,
-    value: u32,
-    most: u32,
-    unit: &str,
-    tip: &str,
-) -> Option<u32> {
-    let mut changed = value;
-    let refused = Cell::new(None);
-    let label = ui.label(name).on_hover_text(tip);
-    let unit_after = format!(" {unit}");
-    let response = ui
-        .add_sized(
-            vec2(FIELD_WIDTH, theme::CONTROL_HEIGHT),
-            DragValue::new(&mut changed)
-                // What is set already stays, even if it is more.
-                .range(0..=most.max(value))
-                .speed(f64::from(value.max(16)) / 64.0)
-                // Typing 256 must not set a limit of 2 on the way.
-                .update_while_editing(false)
-                .custom_formatter(move |number, _| match number as u64 {
-                    0 => "no limit".to_owned(),
-                    number => format!("{}{unit_after}", crate::format::count(number)),
-                })
-                .custom_parser(|typed| {
-                    let number = parse_limit(typed);
-                    refused.set(number.is_none().then(|| typed.to_owned()));
-                    number
-                }),
-        )
-        .labelled_by(label.id)
-        .on_hover_text(format!("{tip}. Drag, or click and type. 0 means no limit."));
-    escape_takes_back(ui, &response);
-    if let Some(typed) = refused.take() {
-        forget_typed(ui, &response);
-        let typed: String = typed.chars().take(TYPED_SHOWN).collect();
-        scene.say_failed(format!(
-            "“{typed}” cannot be a limit: {name} stays as it was. Type a number, or 0 for no limit."
-        ));
-    }
-    (response.changed() && changed != value).then_some(changed.min(most))
-}
-
-/// Ends typing. A field for a number that is drawn after that takes over what was typed into it.
-pub fn end_typing(ctx: &Context) {
-    if ctx.text_edit_focused() {
-        ctx.memory_mut(|memory| memory.stop_text_input());
-    }
-}
-
-/// Has Escape take back what was typed into a field for a number. Called once it is drawn.
-pub fn escape_takes_back(ui: &Ui, field: &Response) {
-    if field.lost_focus() && ui.input(|input| input.key_pressed(Key::Escape)) {
-        forget_typed(ui, field);
-    }
-}
-
-/// A field for a number that has lost the focus would read its text again in the next frame,
-/// even after Escape (egui 0.35).
-fn forget_typed(ui: &Ui, field: &Response) {
-    ui.data_mut(|data| data.remove_temp::<String>(field.id));
-}
-
-/// Reads what may be typed into a limit: `256`, `1,000 KiB/s`, `no limit`, nothing.
-fn parse_limit(text: &str) -> Option<f64> {
-    let text = text.trim();
-    if text.is_empty() || text.eq_ignore_ascii_case("no limit") {
-        return Some(0.0);
-    }
-    let digits: String = text
-        .chars()
-        .take_while(|at| at.is_ascii_digit() || matches!(at, ',' | '.' | ' '))
-        .filter(|at| !matches!(at, ',' | ' '))
-        .collect();
-    digits.parse().ok()
-}
-
 /// A number in a table: to the right.
 pub fn number_ui(ui: &mut Ui, text: String) -> Response {
     let layout = Layout::right_to_left(Align::Center);
@@ -298,18 +208,4 @@ pub fn bar_ui(ui: &mut Ui, part: f32, color: Color32, label: &str) {
     ui.painter().rect_filled(filled, 4.0, color);
     response.widget_info(|| WidgetInfo::labeled(WidgetType::ProgressIndicator, true, label));
     response.on_hover_text(label);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parse_limit;
-
-    #[test]
-    fn a_limit_can_be_typed_as_it_is_shown() {
-        assert_eq!(parse_limit("256"), Some(256.0));
-        assert_eq!(parse_limit("12,345 KiB/s"), Some(12_345.0));
-        assert_eq!(parse_limit("no limit"), Some(0.0));
-        assert_eq!(parse_limit(""), Some(0.0));
-        assert_eq!(parse_limit("fast"), None);
-    }
 }

@@ -24,9 +24,10 @@ pub enum Dialog {
 }
 
 /// What an answered dialog means for the window itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Outlook {
     /// Nothing.
+    #[default]
     Stays,
     /// It hides.
     Hides,

@@ -20,6 +20,8 @@ pub struct Scene<'a> {
     pub commands: &'a mut Vec<Command>,
     /// What was done.
     pub toasts: &'a mut Toasts,
+    /// Whether something that was typed is not taken in this frame.
+    pub has_refused: bool,
     /// The question that is being asked.
     pub dialog: &'a mut Option<Dialog>,
     /// Whether the window is one of Wayland, which can neither be hidden nor take a file.
@@ -52,8 +54,9 @@ impl Scene<'_> {
         self.toasts.say(text, Some(undo), self.time_secs);
     }
 
-    /// Says what could not be done.
-    pub fn say_failed(&mut self, text: impl Into<String>) {
+    /// Says why what was typed is not taken.
+    pub fn refuse(&mut self, text: impl Into<String>) {
+        self.has_refused = true;
         self.toasts.say_failed(text, self.time_secs);
     }
 

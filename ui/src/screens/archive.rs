@@ -10,6 +10,7 @@ use crate::command::Command;
 use crate::format;
 use crate::frame::{Dialog, Scene, shortcuts};
 use crate::model::{Field, Found, Setting, Settings};
+use crate::number_field::limit_field_ui;
 use crate::parts;
 use crate::symbols;
 use crate::table::{self, Drawn};
@@ -233,7 +234,7 @@ fn room_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut ArchiveState) {
     ui.horizontal_wrapped(|ui| {
         let tip = "The size of the archive";
         let most = Settings::MOST_DISK_GB;
-        let changed = parts::limit_field_ui(ui, scene, "Disk limit", now, most, "GB", tip);
+        let changed = limit_field_ui(ui, scene, "Disk limit", now, most, "GB", tip);
         if let Some(gb) = changed {
             scene.change(Setting::DiskGb(gb));
         }

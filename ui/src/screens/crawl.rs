@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use eframe::egui::{DragValue, Label, RichText, TextEdit, Ui, vec2};
+use eframe::egui::{Label, RichText, TextEdit, Ui, vec2};
 
 use super::join;
 use crate::command::Command;
 use crate::format;
 use crate::frame::Scene;
 use crate::model::{Field, Scope, Setting, Settings};
+use crate::number_field::{self, NumberField};
 use crate::parts;
 use crate::symbols;
 use crate::theme;
@@ -20,8 +21,6 @@ pub struct CrawlState {
     seeds: String,
     /// The text that was last sent to be checked.
     sent: String,
-    /// The depth while it is being dragged: what a crawl drops on the way is gone.
-    dragged_depth: Option<u32>,
     /// Where to write a join file; the model's proposal until it is changed.
     new_join_file: String,
     /// The proposal that was last followed.
@@ -38,7 +37,7 @@ pub fn crawl_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut CrawlState) {
     }
     parts::titled_card_ui(ui, "Add web sites", |ui| add_ui(ui, scene, state));
     parts::titled_card_ui(ui, "Where the crawl begins", |ui| seeds_ui(ui, scene));
-    parts::titled_card_ui(ui, "How far it goes", |ui| scope_ui(ui, scene, state));
+    parts::titled_card_ui(ui, "How far it goes", |ui| scope_ui(ui, scene));
     parts::titled_card_ui(ui, "Crawl with friends", |ui| join_ui(ui, scene, state));
     parts::titled_card_ui(ui, "Blocked sites", |ui| blocked_ui(ui, scene));
 }
@@ -170,7 +169,7 @@ fn seeds_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     }
 }
 
-fn scope_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut CrawlState) {
+fn scope_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     ui.spacing_mut().item_spacing.y = 2.0;
     let now = scene.draft.get().scope;
     let choices = [
@@ -187,21 +186,26 @@ fn scope_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut CrawlState) {
         }
     }
     ui.horizontal_wrapped(|ui| {
-        let depth = scene.draft.get().max_depth;
-        let mut changed = state.dragged_depth.unwrap_or(depth);
-        let label = ui.label("Links to follow from there at most");
-        let field = ui
-            .add(
-                DragValue::new(&mut changed)
-                    .range(0..=Settings::MOST_DEPTH)
-                    .update_while_editing(false),
-            )
+        let name = "Links to follow from there at most";
+        let label = ui.label(name);
+        let field = NumberField {
+            name,
+            value: scene.draft.get().max_depth,
+            range: 0..=Settings::MOST_DEPTH,
+            least: 0,
+            drag_speed: 0.25,
+            width: 64.0,
+            write: &|depth| format::count(depth.into()),
+            read: &|text| number_field::read(text, ""),
+            what: "a number of links",
+            hint: "Type a whole number.",
+        };
+        let (response, changed) = field.field_ui(ui, scene);
+        response
             .labelled_by(label.id)
             .on_hover_text("0 fetches only the web sites above");
-        parts::escape_takes_back(ui, &field);
-        state.dragged_depth = field.dragged().then_some(changed);
-        if state.dragged_depth.is_none() && changed != depth {
-            scene.change(Setting::MaxDepth(changed));
+        if let Some(depth) = changed {
+            scene.change(Setting::MaxDepth(depth));
         }
     });
 }

@@ -238,6 +238,10 @@ pub fn take(answer: Answer, scene: &mut Scene<'_>, state: &mut FirstRunState) {
 
 /// Begins, or says what is missing: *Start* never leads to nothing.
 fn start(scene: &mut Scene<'_>, state: &mut FirstRunState) {
+    if scene.has_refused {
+        // A limit is not what was meant, and the words about that are there.
+        return;
+    }
     let first_run = scene.model.first_run.as_ref();
     let has_crawl = first_run.is_some_and(|first_run| first_run.has_crawl);
     let typed = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());

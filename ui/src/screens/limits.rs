@@ -1,11 +1,12 @@
 //! Limits and settings.
 
-use eframe::egui::{ComboBox, DragValue, Grid, Response, Ui, vec2};
+use eframe::egui::{ComboBox, Grid, Response, Ui, vec2};
 
 use super::schedule::schedule_ui;
 use crate::format;
 use crate::frame::{Dialog, Scene, shortcuts};
 use crate::model::{Abilities, OnClose, OverlayKind, Setting, Settings, ThemeChoice};
+use crate::number_field::{self, NumberField, limit_field_ui};
 use crate::parts;
 use crate::theme;
 
@@ -189,7 +190,7 @@ pub fn numbers_grid_ui(
             let value = (limit.get)(settings);
             let (name, unit) = (limit.name, limit.unit);
             let (most, tip) = bound(limit, scene.model.abilities);
-            let changed = parts::limit_field_ui(ui, scene, name, value, most, unit, &tip);
+            let changed = limit_field_ui(ui, scene, name, value, most, unit, &tip);
             changes.extend(changed.map(limit.set));
             ui.end_row();
         }
@@ -357,20 +358,24 @@ fn window_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
 }
 
 fn text_size_ui(ui: &mut Ui, scene: &mut Scene<'_>, now: u32) {
-    let mut percent = now;
     let label = ui.label("Text size");
     end_row_if_narrow(ui);
-    let field = DragValue::new(&mut percent)
-        .range(shortcuts::TEXT_PERCENT)
+    let field = NumberField {
+        name: "Text size",
+        value: now,
+        range: shortcuts::TEXT_PERCENT,
+        least: *shortcuts::TEXT_PERCENT.start(),
         // Typed, not dragged: everything would move away under the pointer.
-        .speed(0.0)
-        .suffix(" %")
-        .update_while_editing(false);
-    let response = ui
-        .add_sized(vec2(72.0, theme::CONTROL_HEIGHT), field)
-        .labelled_by(label.id);
-    parts::escape_takes_back(ui, &response);
-    if response.changed() && percent != now {
+        drag_speed: 0.0,
+        width: 72.0,
+        write: &|percent| format!("{percent} %"),
+        read: &|text| number_field::read(text, "%"),
+        what: "a size",
+        hint: "Type a whole number.",
+    };
+    let (response, changed) = field.field_ui(ui, scene);
+    response.labelled_by(label.id);
+    if let Some(percent) = changed {
         scene.change(Setting::TextPercent(percent));
     }
 }

@@ -22,7 +22,7 @@ use eframe::egui::{Frame, Panel, ScrollArea, Ui};
 use crate::command::Screen;
 use crate::frame::Scene;
 use crate::model::Model;
-use crate::parts;
+use crate::number_field;
 use crate::scroll;
 use crate::theme;
 
@@ -82,7 +82,7 @@ pub fn before_all_ui(ui: &mut Ui, scene: &mut Scene<'_>, screens: &mut Screens) 
     // typed only when it is drawn.
     let answer = answers.show(ui, first_run::answers_ui).inner;
     if answer.is_some() {
-        parts::end_typing(ui.ctx());
+        number_field::end_typing(ui.ctx());
     }
     scroll_ui(ui, "before all", |ui| {
         first_run::first_run_ui(ui, scene, state);

@@ -1,9 +1,12 @@
 //! The weekly schedule: a line for each day.
 
-use eframe::egui::{DragValue, Ui, WidgetInfo, WidgetType, vec2};
+use std::ops::RangeInclusive;
+
+use eframe::egui::{Ui, WidgetInfo, WidgetType, vec2};
 
 use crate::frame::Scene;
 use crate::model::{DayHours, Setting, WEEKDAYS};
+use crate::number_field::{self, NumberField};
 use crate::parts;
 use crate::theme;
 
@@ -19,7 +22,7 @@ pub fn schedule_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     let before = scene.draft.get().schedule;
     let mut days = before;
     for (name, day) in WEEKDAYS.into_iter().zip(&mut days) {
-        day_ui(ui, name, day);
+        day_ui(ui, scene, name, day);
     }
     if days != before {
         scene.change(Setting::Schedule(days));
@@ -30,7 +33,7 @@ pub fn schedule_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     );
 }
 
-fn day_ui(ui: &mut Ui, name: &str, day: &mut DayHours) {
+fn day_ui(ui: &mut Ui, scene: &mut Scene<'_>, name: &str, day: &mut DayHours) {
     parts::line_ui(ui, theme::NARROW, |ui, _| {
         ui.scope(|ui| {
             ui.set_min_width(112.0);
@@ -38,23 +41,39 @@ fn day_ui(ui: &mut Ui, name: &str, day: &mut DayHours) {
         });
         ui.add_enabled_ui(day.on, |ui| {
             ui.label("from");
-            hour_ui(ui, &format!("{name} from"), &mut day.from_hour, 0..=23);
+            let label = format!("{name} from");
+            hour_ui(ui, scene, &label, &mut day.from_hour, 0..=23);
             ui.label("to");
-            hour_ui(ui, &format!("{name} to"), &mut day.to_hour, 1..=24);
+            let label = format!("{name} to");
+            hour_ui(ui, scene, &label, &mut day.to_hour, 1..=24);
         });
         bar_ui(ui, *day);
     });
 }
 
-fn hour_ui(ui: &mut Ui, label: &str, hour: &mut u8, range: std::ops::RangeInclusive<u8>) {
-    let field = DragValue::new(hour)
-        .range(range)
-        .speed(0.1)
-        .update_while_editing(false)
-        .custom_formatter(|hour, _| format!("{hour:.0}:00"))
-        .custom_parser(|text| text.split(':').next()?.trim().parse().ok());
-    let response = ui.add_sized(vec2(64.0, theme::CONTROL_HEIGHT), field);
-    parts::escape_takes_back(ui, &response);
+fn hour_ui(
+    ui: &mut Ui,
+    scene: &mut Scene<'_>,
+    label: &str,
+    hour: &mut u8,
+    range: RangeInclusive<u32>,
+) {
+    let field = NumberField {
+        name: label,
+        value: (*hour).into(),
+        least: *range.start(),
+        range,
+        drag_speed: 0.1,
+        width: 64.0,
+        write: &|hour| format!("{hour}:00"),
+        read: &|text| number_field::read(text, ":00"),
+        what: "an hour",
+        hint: "Type a full hour, such as 7 or 22:00.",
+    };
+    let (response, changed) = field.field_ui(ui, scene);
+    if let Some(Ok(changed)) = changed.map(u8::try_from) {
+        *hour = changed;
+    }
     let (enabled, value) = (ui.is_enabled(), f64::from(*hour));
     response.widget_info(|| {
         let mut info = WidgetInfo::drag_value(enabled, value);

@@ -89,6 +89,22 @@ fn a_limit_counts_that_was_typed_without_enter() {
     }
 }
 
+/// It began with another limit than was meant.
+#[test]
+fn it_does_not_begin_with_a_limit_that_was_refused() {
+    for press in [Window::press, Window::press_by_reader] {
+        let mut window = Window::open(made_up::first_run());
+        window.fill("Web address", "https://example.org/");
+        window.type_number("Download", "fast");
+        press(&mut window, "Start crawling");
+        assert_eq!(window.sent(), []);
+        assert!(window.has("“fast” cannot be a limit: Download stays as it was."));
+        press(&mut window, "Start crawling");
+        let site = Begin::Site("https://example.org/".to_owned());
+        assert_eq!(window.sent(), began(vec![], site));
+    }
+}
+
 #[test]
 fn a_join_file_or_a_peer_will_do() {
     let mut window = Window::open(made_up::first_run());

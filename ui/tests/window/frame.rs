@@ -1,10 +1,8 @@
-//! The status bar, the rail, shortcuts, toasts and closing.
+//! The status bar, the rail, shortcuts and toasts.
 
 use super::*;
-use peercrawl_ui::egui::{ViewportCommand, ViewportEvent};
-use peercrawl_ui::model::{
-    DayHours, Demo, Notice, OnClose, PauseReason, RunState, Settings, ThemeChoice,
-};
+use peercrawl_ui::egui::ViewportCommand;
+use peercrawl_ui::model::{Demo, Notice, PauseReason, RunState, Settings, ThemeChoice, WaitReason};
 use std::time::Duration;
 
 #[test]
@@ -124,6 +122,34 @@ fn the_sentence_gives_the_reason_of_a_pause() {
     assert!(window.has("Not started yet"));
     window.change(|model| model.has_run = true);
     assert!(window.has("Stopped by you"));
+}
+
+#[test]
+fn the_sentence_says_what_is_waited_for() {
+    let schedule = |until_ms| RunState::Paused(PauseReason::Schedule { until_ms });
+    let mut window = Window::open(made_up::model());
+    for (state, words) in [
+        (
+            RunState::Waiting(WaitReason::Offline),
+            "Waiting: no internet connection",
+        ),
+        (
+            RunState::Waiting(WaitReason::NoAddresses),
+            "Waiting: nothing to fetch at the moment · 12 peers",
+        ),
+        (schedule(None), "Paused by the schedule"),
+        (
+            schedule(Some(made_up::NOW_MS + 20 * 60_000)),
+            "Paused by the schedule until 17:00",
+        ),
+        (
+            schedule(Some(made_up::NOW_MS + 86_400_000)),
+            "Paused by the schedule until 17 Nov, 16:40",
+        ),
+    ] {
+        window.change(|model| model.state = state);
+        window.0.get_by_label(words);
+    }
 }
 
 #[test]
@@ -257,45 +283,21 @@ fn the_keyboard_does_the_same() {
     window.shortcut(Key::P);
     window.shortcut(Key::E);
     assert_eq!(window.sent(), [Command::Start, Command::FinishAndStop]);
-    window.shortcut(Key::F);
-    assert!(window.0.get(fields("Search hosts")).is_focused());
 }
 
-/// Its field was gone before it took the number over.
 #[test]
-fn a_number_that_was_typed_without_enter_outlives_its_screen() {
-    let mut days = [DayHours::default(); 7];
-    days[0].from_hour = 7;
-    let fields = [
-        (Screen::Limits, "Download", Setting::DownloadKibPerS(7)),
-        (Screen::Limits, "Monday from", Setting::Schedule(days)),
-        (Screen::Archive, "Disk limit", Setting::DiskGb(7)),
-        (
-            Screen::Crawl,
-            "Links to follow from there at most",
-            Setting::MaxDepth(7),
-        ),
-    ];
-    let ways: [fn(&mut Window); 4] = [
-        |window| window.press("Overview"),
-        |window| window.press_by_reader("Overview"),
-        |window| window.shortcut(Key::Num1),
-        |window| window.press("Make room…"),
-    ];
-    for (screen, label, setting) in fields {
-        for (number, leave) in ways.into_iter().enumerate() {
-            let mut model = made_up::model();
-            model.state = RunState::Paused(PauseReason::ArchiveFull);
-            Arc::make_mut(&mut model.settings).schedule_on = true;
-            let mut window = Window::open(model);
-            window.go(screen);
-            window.type_number(label, "7");
-            leave(&mut window);
-            let sent = window.sent();
-            assert_eq!(sent, changed(setting.clone()), "{label}, way {number}");
-            let expected = [Screen::Overview, Screen::Archive][number / 3];
-            assert_eq!(window.shown().screen, expected);
-        }
+fn each_search_field_is_reached_by_keyboard() {
+    for (screen, label) in [
+        (Screen::Activity, "Search in results"),
+        (Screen::Queues, "Search hosts"),
+        (Screen::Network, "Search peers"),
+        (Screen::Archive, "Web address"),
+        (Screen::Log, "Search in log"),
+    ] {
+        let mut window = Window::at(screen);
+        assert!(!window.0.get(fields(label)).is_focused(), "{label}");
+        window.shortcut(Key::F);
+        assert!(window.0.get(fields(label)).is_focused(), "{label}");
     }
 }
 
@@ -481,100 +483,4 @@ fn the_focus_stays_in_sight() {
         .predicate(|node| node.is_focused());
     let field = window.0.get(field).rect();
     assert!(field.bottom() <= 600.0, "{field:?}");
-}
-
-fn close(window: &mut Window) {
-    let viewports = &mut window.0.input_mut().viewports;
-    let root = viewports.values_mut().next().expect("a window");
-    root.events.push(ViewportEvent::Close);
-    window.0.step();
-    let viewports = &mut window.0.input_mut().viewports;
-    let root = viewports.values_mut().next().expect("a window");
-    root.events.clear();
-    window.0.run();
-}
-
-#[test]
-fn closing_asks_whether_to_keep_crawling() {
-    let mut window = Window::open(made_up::model());
-    close(&mut window);
-    window.press("Cancel");
-    assert_eq!(window.sent(), []);
-    close(&mut window);
-    window.key(Key::Escape);
-    assert!(!window.has("Keep crawling without the window?"));
-    assert_eq!(window.sent(), []);
-    close(&mut window);
-    // It asks once, unless the volunteer wants to be asked each time.
-    window.click(Role::CheckBox, "Do not ask again");
-    window.press("Keep crawling");
-    assert_eq!(window.sent(), [Command::Hidden]);
-    close(&mut window);
-    window.press("Stop and quit");
-    let remembered = Command::Change(Setting::OnClose(OnClose::Quit));
-    assert_eq!(window.sent(), [remembered, Command::Quit]);
-}
-
-/// Wayland hides no window: it stayed, and stood still because no model came any more.
-#[test]
-fn on_wayland_the_window_is_minimised_and_goes_on() {
-    let mut window = Window::open_as(made_up::model(), 1_280.0, 1_800.0, App::on_wayland);
-    close(&mut window);
-    assert!(window.has("with its window minimised"));
-    window
-        .0
-        .get_by_role_and_label(Role::Button, "Keep crawling")
-        .click();
-    let mut commands = Vec::new();
-    for _ in 0..4 {
-        window.0.step();
-        let viewports = window.0.output().viewport_output.values();
-        commands.extend(viewports.flat_map(|one| one.commands.clone()));
-    }
-    assert!(commands.contains(&ViewportCommand::Minimized(true)));
-    assert!(!commands.contains(&ViewportCommand::Visible(false)));
-    let remembered = changed(Setting::OnClose(OnClose::KeepCrawling));
-    assert_eq!(window.sent(), remembered, "and nothing of being hidden");
-}
-
-#[test]
-fn a_stopped_crawl_is_closed_without_a_question() {
-    let troubled = |tries_again| RunState::NeedsYou {
-        text: "It cannot start.".to_owned(),
-        is_running: false,
-        tries_again,
-    };
-    // What was being finished stayed for good without a window, and did nothing.
-    let finishing = RunState::Finishing { fetches_left: 6 };
-    for state in [RunState::Stopped, finishing, troubled(false)] {
-        for on_close in [OnClose::Ask, OnClose::KeepCrawling] {
-            let mut window = Window::open(made_up::model());
-            window.change(|model| {
-                model.state = state.clone();
-                Arc::make_mut(&mut model.settings).on_close = on_close;
-            });
-            close(&mut window);
-            assert_eq!(window.sent(), [Command::Quit], "{state:?}, {on_close:?}");
-        }
-    }
-    let mut window = Window::open(made_up::model());
-    window.change(|model| model.state = troubled(true));
-    close(&mut window);
-    assert_eq!(window.sent(), [], "it tries again, and is asked about");
-}
-
-/// *Keep crawling* hid the window of `peercrawl demo` for good: nothing could bring it back.
-#[test]
-fn a_demo_that_cannot_be_left_is_closed_without_a_question() {
-    for on_close in [OnClose::Ask, OnClose::KeepCrawling] {
-        for can_leave in [false, true] {
-            let mut model = made_up::model();
-            model.demo = Some(Demo { can_leave });
-            Arc::make_mut(&mut model.settings).on_close = on_close;
-            let mut window = Window::open(model);
-            close(&mut window);
-            let quits = window.sent() == [Command::Quit];
-            assert_eq!(quits, !can_leave, "{on_close:?}");
-        }
-    }
 }

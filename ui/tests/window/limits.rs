@@ -181,56 +181,6 @@ fn no_field_takes_more_than_the_config() {
     assert_eq!(window.sent(), changed(Setting::MaxDepth(10_000)));
 }
 
-/// The field went back to its number without a word.
-#[test]
-fn what_cannot_be_a_limit_is_said_once_and_changes_nothing() {
-    let ways: [fn(&mut Window); 4] = [
-        |window| window.key(Key::Enter),
-        |window| {
-            window.tab();
-        },
-        |window| window.click(Role::SpinButton, "Upload"),
-        |window| window.shortcut(Key::Num1),
-    ];
-    for text in ["fast", "1.2.3", "-5"] {
-        for leave in ways {
-            let mut window = Window::at(Screen::Limits);
-            window.type_number("Download", text);
-            leave(&mut window);
-            window.0.run_steps(2);
-            let words = format!("“{text}” cannot be a limit: Download stays as it was.");
-            let said = window.0.query_all_by_label_contains(&words).count();
-            assert_eq!(said, 1, "{text}");
-            assert_eq!(window.sent(), []);
-            window.go(Screen::Limits);
-            assert_eq!(window.number("Download").as_deref(), Some("256 KiB/s"));
-        }
-    }
-}
-
-/// egui took it over nevertheless, one frame later.
-#[test]
-fn escape_takes_back_what_was_typed() {
-    let mut window = Window::open(made_up::model());
-    window.change(|model| Arc::make_mut(&mut model.settings).schedule_on = true);
-    let depth = "Links to follow from there at most";
-    for (screen, label, text) in [
-        (Screen::Limits, "Download", "80"),
-        (Screen::Limits, "Download", "fast"),
-        (Screen::Limits, "Text size", "80"),
-        (Screen::Limits, "Monday from", "8"),
-        (Screen::Archive, "Disk limit", "80"),
-        (Screen::Crawl, depth, "80"),
-    ] {
-        window.go(screen);
-        window.type_number(label, text);
-        window.key(Key::Escape);
-        window.0.run_steps(2);
-        assert_eq!(window.sent(), [], "{label}");
-        assert!(!window.has("cannot be a limit"), "{label}");
-    }
-}
-
 #[test]
 fn the_theme_of_the_desktop_is_followed() {
     let mut window = Window::at(Screen::Limits);

@@ -12,6 +12,7 @@ mod made_up;
 
 mod activity;
 mod archive;
+mod closing;
 mod crawl;
 mod everywhere;
 mod first_run;
@@ -19,6 +20,7 @@ mod frame;
 mod limits;
 mod log;
 mod network;
+mod numbers;
 mod overview;
 mod queues;
 

@@ -1,9 +1,9 @@
 //! Overview.
 
 use super::*;
-use peercrawl_ui::egui::Shape;
 use peercrawl_ui::egui::epaint::{ColorMode, PathShape};
-use peercrawl_ui::model::{Demo, PauseReason, Quota, RunState, ThemeChoice};
+use peercrawl_ui::egui::{Pos2, Shape};
+use peercrawl_ui::model::{Demo, PauseReason, Quota, RunState, Sample, ThemeChoice};
 use peercrawl_ui::theme;
 
 #[test]
@@ -20,9 +20,10 @@ fn graphs_have_their_value_and_their_limit() {
     }
 }
 
-/// What is drawn of a graph: how many dashes of its limit, and how many points of its curve.
-fn drawn(window: &Window, graph: &str) -> (usize, usize) {
-    fn count(shape: &Shape, area: Rect, dashes: &mut usize, points: &mut usize) {
+/// What is drawn of a graph: how many dashes of its limit, and the points of its curve. With it
+/// the area that they are in.
+fn drawn(window: &Window, graph: &str) -> (usize, Vec<Pos2>, Rect) {
+    fn collect(shape: &Shape, area: Rect, dashes: &mut usize, points: &mut Vec<Pos2>) {
         let is_of = |path: &PathShape, color| {
             let is_solid = path.stroke.color == ColorMode::Solid(color);
             is_solid && area.intersects(path.visual_bounding_rect())
@@ -30,48 +31,97 @@ fn drawn(window: &Window, graph: &str) -> (usize, usize) {
         match shape {
             Shape::Vec(shapes) => shapes
                 .iter()
-                .for_each(|shape| count(shape, area, dashes, points)),
+                .for_each(|shape| collect(shape, area, dashes, points)),
             Shape::LineSegment {
                 points: ends,
                 stroke,
             } if stroke.color == theme::LIGHT.amber => {
                 *dashes += usize::from(ends.iter().all(|&end| area.contains(end)));
             }
-            Shape::Path(path) if is_of(path, theme::LIGHT.accent) => *points += path.points.len(),
+            Shape::Path(path) if is_of(path, theme::LIGHT.accent) => points.extend(&path.points),
             _ => {}
         }
     }
     let image = By::new().role(Role::Image).label_contains(graph);
     let area = window.0.get(image).rect();
-    let (mut dashes, mut points) = (0, 0);
+    let (mut dashes, mut points) = (0, Vec::new());
     for clipped in &window.0.output().shapes {
-        count(&clipped.shape, area, &mut dashes, &mut points);
+        collect(&clipped.shape, area, &mut dashes, &mut points);
     }
-    (dashes, points)
+    (dashes, points, area)
+}
+
+/// The same as two numbers.
+fn counts(window: &Window, graph: &str) -> (usize, usize) {
+    let (dashes, points, _) = drawn(window, graph);
+    (dashes, points.len())
+}
+
+fn light() -> Window {
+    let mut model = made_up::model();
+    Arc::make_mut(&mut model.settings).theme = ThemeChoice::Light;
+    Window::open(model)
+}
+
+/// A graph's name and what sets its figure.
+type Figure = (&'static str, fn(&mut Sample));
+
+#[test]
+fn each_graph_draws_its_own_figure() {
+    let figures: [Figure; 5] = [
+        ("Download", |sample| sample.download_bytes_per_s = 9e4),
+        ("Upload", |sample| sample.upload_bytes_per_s = 9e4),
+        ("Pages", |sample| sample.pages_per_s = 9.0),
+        ("Waiting", |sample| sample.waiting_urls = 90.0),
+        ("Peers", |sample| sample.peers = 9.0),
+    ];
+    let mut window = light();
+    for (name, set) in figures {
+        let sample = |ago: u64| {
+            let mut sample = Sample {
+                at_ms: made_up::NOW_MS - ago * 1_000,
+                ..Sample::default()
+            };
+            set(&mut sample);
+            sample
+        };
+        window.change(|model| {
+            let graphs = Arc::make_mut(&mut model.graphs);
+            graphs.seconds = (0..600).rev().map(sample).collect();
+        });
+        for (graph, _) in figures {
+            let (_, points, area) = drawn(&window, &format!("{graph} graph"));
+            assert!(!points.is_empty(), "{graph}");
+            let rises = points.iter().all(|at| at.y < area.bottom() - 8.0);
+            assert_eq!(rises, graph == name, "{graph} of {name}");
+        }
+    }
 }
 
 #[test]
 fn limits_are_lines_and_curves_are_as_long_as_their_span() {
-    let mut model = made_up::model();
-    Arc::make_mut(&mut model.settings).theme = ThemeChoice::Light;
-    let mut window = Window::open(model);
-    let (dashes, points) = drawn(&window, "Download");
+    let mut window = light();
+    let (dashes, points) = counts(&window, "Download graph");
+    assert!(dashes > 10, "{dashes} dashes");
+    let (dashes, _) = counts(&window, "Upload graph");
     assert!(dashes > 10, "{dashes} dashes");
     let span = |points: usize, seconds: usize| points.abs_diff(seconds) <= 3;
     assert!(span(points, 300), "{points} points in five minutes");
-    assert_eq!(drawn(&window, "Pages").0, 0, "there is no limit");
+    assert_eq!(counts(&window, "Pages graph").0, 0, "there is no limit");
     window.press("1 min");
-    let (_, points) = drawn(&window, "Download");
+    let (_, points) = counts(&window, "Download graph");
     assert!(span(points, 60), "{points} points in a minute");
     window.press("24 h");
-    let (_, points) = drawn(&window, "Download");
+    let (_, points) = counts(&window, "Download graph");
     // The program did not run for four hours.
     assert!(span(points, 1_200), "{points} points in a day");
     window.change(|model| {
         let settings = Arc::make_mut(&mut model.settings);
         (settings.download_kib_per_s, settings.slow_mode) = (0, false);
     });
-    assert_eq!(drawn(&window, "Download").0, 0, "the limit is gone");
+    assert_eq!(counts(&window, "Download graph").0, 0, "the limit is gone");
+    let (dashes, _) = counts(&window, "Upload graph");
+    assert!(dashes > 10, "that of the upload is not");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use peercrawl_ui::command::HostColumn;
 use peercrawl_ui::egui::{Color32, FontId};
+use peercrawl_ui::model::HostRow;
 use peercrawl_ui::theme;
 
 #[test]
@@ -49,6 +50,45 @@ fn a_wide_window_has_room_for_the_reason_of_a_delay() {
     let cells = window.0.get_all_by_label(text);
     let least = cells.map(|cell| cell.rect().width()).reduce(f32::min);
     assert!(least.is_some_and(|width| width >= needed - 1.0), "{needed}");
+}
+
+#[test]
+fn every_figure_stands_under_its_name() {
+    let mut window = Window::at(Screen::Queues);
+    window.change(|model| {
+        Arc::make_mut(&mut model.hosts).rows[1] = HostRow {
+            host: "site-1.example.org".to_owned(),
+            in_memory: 11_111,
+            on_disk: 22_222,
+            next_ms: Some(made_up::NOW_MS + 44_000),
+            delay_ms: 55_000,
+            delay_why: String::new(),
+            fetched: 66_666,
+            errors: 7_777,
+            dropped: 88_888,
+            blocked: false,
+            is_away: false,
+        };
+    });
+    let columns = [
+        ("Sort by Waiting, now greatest first", "33,333"),
+        ("Sort by Memory", "11,111"),
+        ("Sort by Disk", "22,222"),
+        ("Sort by Next", "in 44 s"),
+        ("Sort by Delay", "55 s"),
+        ("Sort by Fetched", "66,666"),
+        ("Sort by Errors", "7,777"),
+        ("Sort by Dropped", "88,888"),
+    ];
+    for (_, figure) in columns {
+        let end = window.0.get_by_label(figure).rect().right();
+        let distance = |name| (window.rect(Role::Button, name).right() - end).abs();
+        let distances = columns.map(|(name, own)| (distance(name), own));
+        let nearest = distances
+            .into_iter()
+            .min_by(|one, other| one.0.total_cmp(&other.0));
+        assert_eq!(nearest.map(|(_, own)| own), Some(figure));
+    }
 }
 
 #[test]
