@@ -22,7 +22,7 @@ use super::link::Order;
 use super::moving;
 use super::settings::GB;
 use super::{addresses, tasks};
-use crate::archive::{ArchiveError, Reader, StoredFile, Writer};
+use crate::archive::{ArchiveError, Reader, StoredFile, Writer, is_ours};
 use crate::canonical::CanonicalForm;
 use crate::engine::Engine;
 use crate::ledger::NotTaken;
@@ -119,6 +119,8 @@ impl Desk {
         let writer = self.engine().map(Engine::ledger);
         let writer = writer.filter(|ledger| ledger.archives());
         let on_disk = || files.iter().map(|file| file.bytes).sum();
+        // The files of others are never dropped.
+        let oldest = files.iter().rev().find(|file| is_ours(&file.name));
         model::Archive {
             // Another folder may stand behind a link.
             folder: folder.map_or_else(String::new, |path| {
@@ -134,7 +136,7 @@ impl Desk {
                 true => exact,
                 false => limit_gb * GB,
             },
-            oldest_bytes: files.last().map_or(0, |file| file.bytes),
+            oldest_bytes: oldest.map_or(0, |file| file.bytes),
             full: writer.is_some_and(|ledger| ledger.is_archive_full()),
             look_up: self.state.look_up.clone().filter(|answer| {
                 // What went wrong has been said, and nobody looks any more.

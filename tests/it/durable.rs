@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
@@ -516,8 +516,6 @@ fn ask(url: &str) -> (String, Vec<u8>) {
          connection: close\r\n\r\n"
     )
     .unwrap();
-    // After an answer that is no page, the server keeps the connection open.
-    stream.shutdown(Shutdown::Write).unwrap();
     let mut answer = Vec::new();
     // What came before a reset stays in it.
     if let Err(error) = stream.read_to_end(&mut answer) {

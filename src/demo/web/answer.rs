@@ -128,10 +128,11 @@ impl Answerer {
             Some(what) => self.redirect(plan, Target { host, what }),
         };
         counters.line(authority, request.path, status);
+        let answer = self.finish(request, Some(host));
         Answer {
             delivery,
-            close: delivery == Delivery::Cut,
-            ..self.finish(request, Some(host))
+            close: answer.close || delivery == Delivery::Cut,
+            ..answer
         }
     }
 
