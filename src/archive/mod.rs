@@ -41,7 +41,7 @@ pub use limit::{DiskLimit, WhenFull};
 pub use member::{Damage, Record};
 pub use read::{Found, Original, Reader, StoredFile};
 pub(crate) use record::interim_bytes;
-pub use record::{Exchange, Prepared, RecordBuilder, RecordId, Response, Truncated};
+pub use record::{Exchange, Outlinks, Prepared, RecordBuilder, RecordId, Response, Truncated};
 pub use recover::Incident;
 pub(crate) use recover::is_ours;
 pub use verify::{Problem, Verified};

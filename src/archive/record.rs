@@ -160,10 +160,10 @@ impl<'a> Response<'a> {
 pub(super) fn head_bytes(http: &[u8]) -> usize {
     // Line by line: a search for either ending alone would go through the body.
     for at in memchr_iter(b'\n', http) {
-        match (&http[..at], &http[at + 1..]) {
-            ([.., b'\r'], [b'\r', b'\n', ..]) => return at + 3,
-            // Servers that end lines with a bare line feed exist.
-            (_, [b'\n', ..]) => return at + 2,
+        // Servers that end lines with a bare line feed exist, also some lines alone.
+        match &http[at + 1..] {
+            [b'\r', b'\n', ..] => return at + 3,
+            [b'\n', ..] => return at + 2,
             _ => {}
         }
     }
@@ -215,6 +215,27 @@ impl Exchange<'_> {
     /// The id of the record that holds the answer.
     pub fn response_id(&self) -> RecordId {
         RecordId::derive(self.unique, "response")
+    }
+}
+
+/// The links of a page, on their way into its metadata record.
+#[derive(Debug, Default)]
+pub struct Outlinks {
+    block: Vec<u8>,
+}
+
+impl Outlinks {
+    /// One more, behind the others.
+    pub fn add(&mut self, link: &str) {
+        add_field(&mut self.block, "outlink", link);
+    }
+}
+
+impl<'l> FromIterator<&'l str> for Outlinks {
+    fn from_iter<I: IntoIterator<Item = &'l str>>(links: I) -> Self {
+        let mut all = Self::default();
+        links.into_iter().for_each(|link| all.add(link));
+        all
     }
 }
 
@@ -348,18 +369,14 @@ impl RecordBuilder {
     }
 
     /// A metadata record with the links of a page, for the response of this id.
-    pub fn links<'l>(
+    pub fn links(
         &mut self,
         url: &str,
         at_ms: Millis,
         response: RecordId,
         unique: &[u8],
-        links: impl IntoIterator<Item = &'l str>,
+        links: &Outlinks,
     ) -> Prepared {
-        let mut block = Vec::with_capacity(4 << 10);
-        for link in links {
-            add_field(&mut block, "outlink", link);
-        }
         self.begin(
             "metadata",
             RecordId::derive(unique, "metadata"),
@@ -367,7 +384,7 @@ impl RecordBuilder {
         );
         self.field("WARC-Target-URI", url);
         self.field("WARC-Concurrent-To", response);
-        self.end("application/warc-fields", &block);
+        self.end("application/warc-fields", &links.block);
         self.prepared(Vec::new())
     }
 
@@ -480,7 +497,13 @@ mod tests {
         let mut prepared = builder.exchange(&exchange, None);
         assert_eq!(prepared.bytes.capacity(), prepared.len());
         let id = exchange.response_id();
-        prepared.join(builder.links(exchange.url, 0, id, b"", ["http://b.example/"]));
+        prepared.join(builder.links(
+            exchange.url,
+            0,
+            id,
+            b"",
+            &["http://b.example/"].into_iter().collect(),
+        ));
         assert_eq!(prepared.bytes.capacity(), prepared.len());
     }
 
@@ -511,7 +534,8 @@ mod tests {
             (b"a\r\n\r\nbody\n\n", 5),
             (b"a\r\n\r\n\n", 5),
             (b"a\nb\n\nbody\r\n\r\n", 5),
-            (b"a\n\r\nb", 5),
+            (b"a\n\r\nb", 4),
+            (b"a: b\nc: d\n\r\nbody\n\n", 12),
             (b"a\r\nb\r\n", 6),
             (b"a\r\n\r", 4),
         ] {

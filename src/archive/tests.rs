@@ -59,7 +59,7 @@ fn exchange(number: usize, answer: &[u8], original: Option<&Original>) -> Prepar
         exchange.at_ms,
         id,
         &unique,
-        ["http://a/", "http://b/"],
+        &["http://a/", "http://b/"].into_iter().collect(),
     ));
     prepared
 }
@@ -551,7 +551,7 @@ fn ids_are_made_of_the_callers_bytes_and_values_forge_no_lines() {
         0,
         RecordId::derive(b"", ""),
         b"",
-        ["http://b/\r\noutlink: http://c/"],
+        &["http://b/\r\noutlink: http://c/"].into_iter().collect(),
     );
     let (record, length) = member::read_member(&prepared.bytes[..]).unwrap().unwrap();
     assert_eq!(length, prepared.bytes.len() as u64);
@@ -591,7 +591,7 @@ fn small_records_beside_a_page_are_stored_as_they_are() {
     let mut prepared = builder.exchange(&exchange, None);
     let mut add_links = |links: &[&str]| {
         let (url, id) = (exchange.url, exchange.response_id());
-        prepared.join(builder.links(url, NOW_MS, id, b"", links.iter().copied()));
+        prepared.join(builder.links(url, NOW_MS, id, b"", &links.iter().copied().collect()));
     };
     add_links(&["http://b.example/"]);
     add_links(&["http://c.example/"; 100]);

@@ -27,17 +27,20 @@ pub enum Trap {
     QueryVariations,
     /// Too many redirects in a row.
     Redirects,
+    /// More text of links than a page can have.
+    PageLinks,
 }
 
 impl Trap {
     /// All reasons, in the order of their counters.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::UrlLength,
         Self::SegmentRepeats,
         Self::Depth,
         Self::SitePages,
         Self::QueryVariations,
         Self::Redirects,
+        Self::PageLinks,
     ];
 
     /// The name under which it is counted.
@@ -49,6 +52,7 @@ impl Trap {
             Self::SitePages => "site_pages",
             Self::QueryVariations => "query_variations",
             Self::Redirects => "redirects",
+            Self::PageLinks => "page_links",
         }
     }
 }

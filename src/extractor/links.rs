@@ -9,6 +9,7 @@ use super::charset;
 use super::foreign::Foreign;
 use super::markup::Markup;
 use super::walk::{Heard, Walk};
+use crate::canonical::URL_LIMIT_BYTES;
 use crate::robots::RobotsTag;
 
 /// A scanner keeps the buffers of the last page up to this size, so that one huge
@@ -108,7 +109,9 @@ impl LinkScanner {
         let base = heard
             .base
             .and_then(|href| join(page, &href, charset))
-            .filter(|base| !matches!(base.scheme(), "data" | "javascript"));
+            .filter(|base| !matches!(base.scheme(), "data" | "javascript"))
+            // Each link that is relative to it would be as long.
+            .filter(|base| base.as_str().len() <= URL_LIMIT_BYTES);
         if heard.directives.nofollow {
             self.hrefs.clear();
         }

@@ -1,7 +1,9 @@
 //! Block 4: an extractor thread.
 //!
 //! It takes pages out of the pending queue, reads their links, brings them into
-//! canonical form and gives them to the URL range validator.
+//! canonical form and gives them to the URL range validator: piece by piece, and so much
+//! of a page at most. A few bytes of markup are a long URL where the page has a long base,
+//! and a page of some kilobytes, compressed, could fill all memory.
 
 use std::sync::Arc;
 
@@ -9,6 +11,7 @@ use crossbeam_channel::{Receiver, select};
 use url::Url;
 
 use super::LinkScanner;
+use crate::archive::Outlinks;
 use crate::canonical::{CanonicalForm, Refusal};
 use crate::counters::{Counters, ErrorKind};
 use crate::crawl::{Crawls, Trap};
@@ -18,6 +21,12 @@ use crate::page::Page;
 use crate::record::UrlRecord;
 use crate::shield::shielded;
 use crate::url_range_validator::UrlRangeValidator;
+
+/// So much text of links is taken from a page, as they are when they are resolved: as much
+/// as the largest page has room for, if it writes them out.
+const MOST_BYTES: usize = 4 << 20;
+/// So much of it is taken at a time, a usual page in one piece.
+const PIECE_BYTES: usize = 128 << 10;
 
 /// See the module.
 pub struct Extractor {
@@ -69,34 +78,53 @@ impl Extractor {
             return;
         };
         let found = scanner.scan(&page.body, page.content_type.as_deref(), &url);
-        let depth = page.record.depth.saturating_add(1);
+        let capture = page.capture.as_ref().filter(|_| self.keeps_links);
+        let mut outlinks = Outlinks::default();
+        let mut piece = Vec::new();
         let mut discovered = 0;
-        let links = found.links().filter_map(|link| match self.form.of(link) {
-            Ok(url) => {
-                discovered += 1;
-                Some(UrlRecord {
-                    url,
-                    crawl: page.record.crawl,
-                    depth,
-                    redirects: 0,
-                    from: None,
-                })
+        let (mut bytes, mut piece_bytes) = (0, 0);
+        let mut hrefs = found.hrefs();
+        while let Some(href) = hrefs.next() {
+            let Some(link) = found.resolve(href) else {
+                continue;
+            };
+            bytes += link.as_str().len();
+            if bytes > MOST_BYTES {
+                let rest = 1 + hrefs.len() as u64;
+                discovered += rest;
+                self.counters.trap(Trap::PageLinks).add(rest);
+                break;
             }
-            Err(Refusal::TooLong) => {
-                discovered += 1;
-                self.counters.trap(Trap::UrlLength).add(1);
-                None
+            let url = match self.form.of(link) {
+                Ok(url) => url,
+                Err(Refusal::TooLong) => {
+                    discovered += 1;
+                    self.counters.trap(Trap::UrlLength).add(1);
+                    continue;
+                }
+                Err(_) => continue,
+            };
+            discovered += 1;
+            piece_bytes += url.as_str().len();
+            if capture.is_some() {
+                outlinks.add(url.as_str());
             }
-            Err(_) => None,
-        });
-        if let (true, Some(capture)) = (self.keeps_links, &page.capture) {
-            let links: Vec<UrlRecord> = links.collect();
-            let texts = links.iter().map(|link| link.url.as_str());
-            self.ledger
-                .archive(capture.links(page.record.url.as_str(), texts));
-            self.range.route(&crawl, links);
-        } else {
-            self.range.route(&crawl, links);
+            piece.push(UrlRecord {
+                url,
+                crawl: page.record.crawl,
+                depth: page.record.depth.saturating_add(1),
+                redirects: 0,
+                from: None,
+            });
+            if piece_bytes >= PIECE_BYTES {
+                self.range.route(&crawl, piece.drain(..));
+                piece_bytes = 0;
+            }
+        }
+        self.range.route(&crawl, piece);
+        if let Some(capture) = capture {
+            let record = capture.links(page.record.url.as_str(), &outlinks);
+            self.ledger.archive(record);
         }
         self.counters.discovered.add(discovered);
     }

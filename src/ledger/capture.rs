@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use parking_lot::Mutex;
 
 use crate::archive::{
-    Digest, Exchange, Original, Prepared, RecordBuilder, RecordId, Response, Truncated,
+    Digest, Exchange, Original, Outlinks, Prepared, RecordBuilder, RecordId, Response, Truncated,
     interim_bytes,
 };
 use crate::clock::Millis;
@@ -122,7 +122,7 @@ impl Capture {
     }
 
     /// A record with the links of its page.
-    pub fn links<'l>(&self, url: &str, links: impl IntoIterator<Item = &'l str>) -> Prepared {
+    pub fn links(&self, url: &str, links: &Outlinks) -> Prepared {
         let response = RecordId::derive(&self.unique, "response");
         with_builder(|builder| builder.links(url, self.at_ms, response, &self.unique, links))
     }

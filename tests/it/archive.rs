@@ -110,8 +110,9 @@ fn an_archive_gives_back_what_servers_sent() {
         };
         let mut prepared = builder.exchange(&exchange, None);
         let links = ["http://a.example/", "http://b.example/"];
+        let links = links.into_iter().collect();
         let unique = number.to_le_bytes();
-        prepared.join(builder.links(url, at_ms, exchange.response_id(), &unique, links));
+        prepared.join(builder.links(url, at_ms, exchange.response_id(), &unique, &links));
         writer.append(&prepared, at_ms).unwrap();
         // The same again from a mirror.
         let mirror = format!("{url}mirror");

@@ -124,6 +124,14 @@ fn links_keep_their_order_and_their_number() {
     assert_eq!(links(page), expected);
 }
 
+/// Each link was resolved against megabytes.
+#[test]
+fn a_base_that_is_longer_than_a_url_may_be_is_none() {
+    let page = |base: usize| format!("<base href=/{}/><a href=x>", "b".repeat(base));
+    assert_eq!(links(&page(URL_LIMIT_BYTES)), ["/dir/x"]);
+    assert_eq!(links(&page(1_000))[0].len(), 1_003);
+}
+
 #[test]
 fn the_first_base_counts_for_all_links() {
     for (page, expected) in [

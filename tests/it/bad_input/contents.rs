@@ -230,6 +230,45 @@ fn a_hundred_thousand_links() {
     );
 }
 
+/// Some kilobytes, compressed, that once took gigabytes: each link is as long as the base.
+#[test]
+fn very_many_links_to_a_long_base_are_taken_as_far_as_a_page_has_room() {
+    const LINKS: u64 = 100_000;
+    const ROOM: u64 = 4 << 20;
+    let base = format!("/{}/", "b".repeat(1_900));
+    let mut web = HostileWeb::default();
+    let site = web.http({
+        let base = base.clone();
+        move |path, stream| match path {
+            "/robots.txt" => respond(stream, "200 OK", "", b"User-agent: *\nDisallow: /b"),
+            _ => {
+                let links = (0..LINKS).map(|n| format!("<a href={n:06}>"));
+                page(
+                    stream,
+                    format!("<base href={base}>{}", links.collect::<String>()),
+                )
+            }
+        }
+    });
+    let mut settings = settings();
+    settings.network.max_body_bytes = 4 << 20;
+    let seed = site.url("/");
+    let link = seed.trim_end_matches('/').len() + base.len() + 6;
+    let taken = ROOM / link as u64;
+    expect(
+        &mut web,
+        settings,
+        &[seed],
+        &[
+            ("pages", 1),
+            ("content.new", 1),
+            ("urls.discovered", LINKS),
+            ("urls.blocked_robots", taken),
+            ("urls.trap.page_links", LINKS - taken),
+        ],
+    );
+}
+
 #[test]
 fn a_hundred_thousand_nested_tags() {
     expect_page(
