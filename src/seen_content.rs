@@ -8,13 +8,13 @@
 //!
 //! Confirmed entries go to the ledger. Memory holds the youngest of them: when a shard is
 //! full, its entries become the old ones, and the old ones before them are on disk alone.
+//! What is full is told by bytes: the URL of an entry is as long as its claimant likes.
 //! Claims are in memory alone until they are confirmed; how many of them one peer and all
 //! together may have is bounded ([`open_claims`]), and void ones go.
 
 pub mod open_claims;
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -29,6 +29,10 @@ use crate::fingerprint::ContentFingerprint;
 use crate::ledger::Ledger;
 
 const SHARDS: usize = 64;
+/// An entry's place in its map, without its URL.
+const ENTRY_BYTES: usize = 200;
+/// So much may be young in a shard, however little memory there is.
+const LEAST_YOUNG_BYTES: usize = 4 << 10;
 
 /// Somebody has fetched a page with this content, and asks whether it is new.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,21 +87,40 @@ struct Seen {
     void_ms: Option<Millis>,
 }
 
+impl Seen {
+    fn bytes(&self) -> usize {
+        ENTRY_BYTES + self.url.len()
+    }
+
+    fn is_void(&self, now_ms: Millis) -> bool {
+        self.void_ms.is_some_and(|void_ms| void_ms <= now_ms)
+    }
+}
+
 /// The entries of one shard.
 #[derive(Default)]
 struct Shard {
     young: HashMap<ContentFingerprint, Seen>,
+    /// What those take.
+    young_bytes: usize,
     /// Those that were young before the last change of generation.
     old: HashMap<ContentFingerprint, Seen>,
 }
 
 impl Shard {
-    /// Where an entry is, or would be. An old one that is asked for is young again.
-    fn entry(&mut self, fingerprint: ContentFingerprint) -> Entry<'_, ContentFingerprint, Seen> {
+    /// An entry, if it is here. An old one that is asked for is young again.
+    fn find(&mut self, fingerprint: ContentFingerprint) -> Option<&mut Seen> {
         if let Some(seen) = self.old.remove(&fingerprint) {
-            self.young.insert(fingerprint, seen);
+            self.put(fingerprint, seen);
         }
-        self.young.entry(fingerprint)
+        self.young.get_mut(&fingerprint)
+    }
+
+    /// An entry, in place of the one before.
+    fn put(&mut self, fingerprint: ContentFingerprint, seen: Seen) {
+        self.young_bytes += seen.bytes();
+        let before = self.young.insert(fingerprint, seen);
+        self.young_bytes -= before.map_or(0, |seen| seen.bytes());
     }
 
     fn knows(&self, fingerprint: ContentFingerprint) -> bool {
@@ -109,20 +132,22 @@ impl Shard {
     fn age(&mut self, now_ms: Millis) -> bool {
         let mut gone = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
         let before = gone.len();
-        gone.retain(|_, seen| seen.void_ms.is_some_and(|void_ms| now_ms < void_ms));
+        gone.retain(|_, seen| seen.void_ms.is_some() && !seen.is_void(now_ms));
         let has_lost = gone.len() < before;
+        self.young_bytes = gone.values().map(Seen::bytes).sum();
         self.young = gone;
         has_lost
     }
 
     /// A claim goes, unless it holds or was confirmed.
     fn forget_void(&mut self, fingerprint: ContentFingerprint, now_ms: Millis) {
-        for entries in [&mut self.young, &mut self.old] {
-            if let Entry::Occupied(entry) = entries.entry(fingerprint)
-                && entry.get().void_ms.is_some_and(|void_ms| void_ms <= now_ms)
-            {
-                entry.remove();
-            }
+        let is_void = |seen: Option<&Seen>| seen.is_some_and(|seen| seen.is_void(now_ms));
+        if is_void(self.old.get(&fingerprint)) {
+            self.old.remove(&fingerprint);
+        }
+        if is_void(self.young.get(&fingerprint)) {
+            let gone = self.young.remove(&fingerprint);
+            self.young_bytes -= gone.map_or(0, |seen| seen.bytes());
         }
     }
 }
@@ -133,8 +158,8 @@ pub struct SeenContent {
     open: OpenClaims,
     claim_ms: u64,
     ledger: Arc<Ledger>,
-    /// Young entries of one shard at most.
-    most_young: AtomicUsize,
+    /// What the young entries of one shard may take.
+    most_young_bytes: AtomicUsize,
 }
 
 impl SeenContent {
@@ -145,14 +170,14 @@ impl SeenContent {
             open: OpenClaims::default(),
             claim_ms,
             ledger,
-            most_young: AtomicUsize::new(usize::MAX),
+            most_young_bytes: AtomicUsize::new(usize::MAX),
         }
     }
 
-    /// About so many entries may be in memory from now on, if the rest is on disk.
-    pub fn set_memory_entries(&self, entries: usize) {
-        let most = (entries / 2 / SHARDS).max(16);
-        self.most_young.store(most, Relaxed);
+    /// Entries may take about so much memory from now on, if the rest is on disk.
+    pub fn set_memory_bytes(&self, bytes: usize) {
+        let most = (bytes / 2 / SHARDS).max(LEAST_YOUNG_BYTES);
+        self.most_young_bytes.store(most, Relaxed);
     }
 
     /// Entries in memory.
@@ -193,41 +218,36 @@ impl SeenContent {
         };
         self.bring(claim.fingerprint);
         let mut shard = self.shard(claim.fingerprint).lock();
-        if shard.young.len() >= self.most_young.load(Relaxed)
+        if shard.young_bytes >= self.most_young_bytes.load(Relaxed)
             && self.ledger.keeps()
             && shard.age(now_ms)
         {
             self.ledger.set_more();
         }
-        match shard.entry(claim.fingerprint) {
-            Entry::Vacant(vacant) => {
-                vacant.insert(mine());
-                Answer::New
-            }
-            Entry::Occupied(mut occupied) => {
-                let seen = occupied.get_mut();
-                if seen.url == claim.url {
-                    // The same page again, perhaps in other hands: whoever has it needs
-                    // its links. It is archived again too, and a power cut may have taken
-                    // the first record: a revisit must lead to this one.
-                    seen.claimant = claimant;
-                    seen.at_ms = claim.at_ms;
-                    seen.payload_digest = claim.payload_digest;
-                    return Answer::Yours;
-                }
-                if seen.void_ms.is_some_and(|void_ms| void_ms <= now_ms) {
-                    *seen = mine();
-                    return Answer::New;
-                }
-                // Its claimant may yet crash: until it has kept the page, whoever asks
-                // keeps the page too, which a digest would make it leave out.
-                let is_confirmed = seen.void_ms.is_none();
-                Answer::DuplicateOf {
-                    url: seen.url.clone(),
-                    at_ms: seen.at_ms,
-                    payload_digest: seen.payload_digest.filter(|_| is_confirmed),
-                }
-            }
+        let Some(seen) = shard.find(claim.fingerprint) else {
+            shard.put(claim.fingerprint, mine());
+            return Answer::New;
+        };
+        if seen.url == claim.url {
+            // The same page again, perhaps in other hands: whoever has it needs
+            // its links. It is archived again too, and a power cut may have taken
+            // the first record: a revisit must lead to this one.
+            seen.claimant = claimant;
+            seen.at_ms = claim.at_ms;
+            seen.payload_digest = claim.payload_digest;
+            return Answer::Yours;
+        }
+        if seen.is_void(now_ms) {
+            shard.put(claim.fingerprint, mine());
+            return Answer::New;
+        }
+        // Its claimant may yet crash: until it has kept the page, whoever asks
+        // keeps the page too, which a digest would make it leave out.
+        let is_confirmed = seen.void_ms.is_none();
+        Answer::DuplicateOf {
+            url: seen.url.clone(),
+            at_ms: seen.at_ms,
+            payload_digest: seen.payload_digest.filter(|_| is_confirmed),
         }
     }
 
@@ -245,7 +265,9 @@ impl SeenContent {
         };
         if let Some(seen) = found.and_then(|bytes| postcard::from_bytes(&bytes).ok()) {
             let mut shard = self.shard(fingerprint).lock();
-            shard.entry(fingerprint).or_insert(seen);
+            if !shard.knows(fingerprint) {
+                shard.put(fingerprint, seen);
+            }
         }
     }
 
@@ -253,10 +275,9 @@ impl SeenContent {
     pub fn confirm(&self, fingerprint: ContentFingerprint, claimant: PeerId) {
         self.open.closed(claimant, fingerprint);
         let mut shard = self.shard(fingerprint).lock();
-        if let Entry::Occupied(mut entry) = shard.entry(fingerprint)
-            && entry.get().claimant == claimant
+        if let Some(seen) = shard.find(fingerprint)
+            && seen.claimant == claimant
         {
-            let seen = entry.get_mut();
             seen.void_ms = None;
             if self.ledger.keeps() {
                 match postcard::to_stdvec(seen) {
@@ -400,6 +421,36 @@ mod tests {
         assert!(shard.age(10));
         assert_eq!(shard.young.len(), 1);
         assert!(shard.knows(numbered(2, 5).fingerprint));
+    }
+
+    /// Confirmed ones were once counted, and not weighed: with long URLs they took gigabytes.
+    #[test]
+    fn what_a_shard_holds_is_weighed() {
+        let mut shard = Shard::default();
+        let seen = |url_bytes, void_ms| Seen {
+            url: "u".repeat(url_bytes).into(),
+            at_ms: 0,
+            payload_digest: None,
+            claimant: OTHER,
+            void_ms,
+        };
+        let of = |number: u64| ContentFingerprint::of(&number.to_be_bytes());
+        shard.put(of(1), seen(1_000, Some(10)));
+        shard.put(of(2), seen(16_000, None));
+        shard.put(of(2), seen(10, None));
+        assert_eq!(shard.young_bytes, 2 * ENTRY_BYTES + 1_010);
+        shard.forget_void(of(1), 9);
+        shard.forget_void(of(2), 10);
+        assert_eq!(shard.young_bytes, 2 * ENTRY_BYTES + 1_010);
+        assert!(!shard.age(9));
+        assert_eq!(shard.young_bytes, 0);
+        assert!(shard.find(of(1)).is_some());
+        assert_eq!(shard.young_bytes, ENTRY_BYTES + 1_000);
+        assert!(shard.age(9), "the confirmed one goes");
+        assert!(!shard.age(9), "the claim holds");
+        assert_eq!(shard.young_bytes, ENTRY_BYTES + 1_000);
+        shard.forget_void(of(1), 10);
+        assert_eq!((shard.young_bytes, shard.young.len()), (0, 0));
     }
 
     #[test]

@@ -17,6 +17,9 @@ use crate::clock::{Clock, Millis};
 /// Names whose answers are kept at once.
 const MOST_NAMES: usize = 65_536;
 
+/// Addresses of one name that are kept: nobody tries as many.
+const MOST_ADDRESSES: usize = 32;
+
 /// How long answers are kept.
 #[derive(Debug, Clone, Copy)]
 pub struct Lifetimes {
@@ -140,7 +143,10 @@ impl NameService for CachingNames {
             host,
             answer: None,
         };
-        let result = self.inner.look_up(host);
+        let mut result = self.inner.look_up(host);
+        if let Ok(found) = &mut result {
+            found.truncate(MOST_ADDRESSES);
+        }
         let (answer, lifetime_ms) = match &result {
             Ok(found) if !found.is_empty() => {
                 (Ok(found.as_slice().into()), self.lifetimes.found_ms)
@@ -185,6 +191,7 @@ mod tests {
             match host.strip_prefix("no") {
                 Some("panic") => panic!("a name service that fails"),
                 Some(_) => Err(io::Error::new(io::ErrorKind::NotFound, "no such name")),
+                None if host == "many" => Ok(vec![[10, 0, 0, 1].into(); 1_000]),
                 None => Ok(vec![[10, 0, 0, 1].into()]),
             }
         }
@@ -283,5 +290,6 @@ mod tests {
             names.look_up(&format!("a{n}")).unwrap();
         }
         assert!(names.state.lock().names.len() <= MOST_NAMES);
+        assert_eq!(names.look_up("many").unwrap().len(), MOST_ADDRESSES);
     }
 }
