@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use parking_lot::Mutex;
+
 use crate::activity::Activity;
 use crate::crawl::Trap;
 use crate::ledger::PageTotals;
@@ -107,6 +109,8 @@ pub struct Counters {
     pub overflow_entered: Counter,
     /// Times that it was left again.
     pub overflow_left: Counter,
+    /// New URLs that were taken for seen by sets that have left memory since, as an expectation.
+    pub losses_forgotten: Mutex<f64>,
     /// The latest of what is counted here, one by one.
     pub activity: Arc<Activity>,
     traps: [Counter; Trap::ALL.len()],

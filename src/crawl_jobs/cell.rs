@@ -117,11 +117,19 @@ impl SiteState {
         self.site.seen.contains(fingerprint) || self.seen_before.contains(fingerprint)
     }
 
-    /// Forgets what was seen up to the time before; the rest is forgotten the next time.
-    pub fn thin(&mut self) {
-        self.seen_before = std::mem::take(&mut self.site.seen);
+    /// Forgets what was seen up to the time before; the rest is forgotten the next time. Tells
+    /// how many URLs that has lost.
+    pub fn thin(&mut self) -> f64 {
+        let seen = std::mem::take(&mut self.site.seen);
+        let gone = std::mem::replace(&mut self.seen_before, seen);
         self.is_whole = false;
         self.thinned += 1;
+        gone.expected_losses()
+    }
+
+    /// How many new URLs were wrongly taken for seen by what is in memory, as an expectation.
+    pub fn expected_losses(&self) -> f64 {
+        self.site.seen.expected_losses() + self.seen_before.expected_losses()
     }
 
     /// Whether the disk has all that changed here before this look. It has everything from

@@ -34,15 +34,18 @@ use crate::report::resident_bytes;
 const FIXED_BYTES: u64 = 96 << 20;
 /// A waiting URL's record, its place in the queue and its share of allocation, without its text.
 const URL_BYTES: usize = 240;
-/// A content's place in the map, without its URL.
-const CONTENT_BYTES: usize = 200;
 /// How long URLs are at least, on the average.
 const USUAL_URL: usize = 80;
 /// A site with its lock, its place in the maps and its pace.
 const SITE_BYTES: usize = 1_600;
-/// So many sites stay in memory if they are needed, whatever they take: some 5 MB. A peer
-/// must be able to work.
+/// So many sites stay in memory if they are needed: some 5 MB, as sites are. A peer must be
+/// able to work.
 const LEAST_SITES: usize = 3_200;
+/// What a site knows can be much: long robots rules, or the queries of very many paths. Where
+/// those that stay take so many times their share, fewer of them do,
+const MOST_SHARES: usize = 2;
+/// but so many in any case.
+const FEWEST_SITES: usize = 64;
 /// What has seen less is not worth thinning out.
 const LEAST_SEEN_BYTES: usize = 1_000;
 /// How often sites are looked at, unless memory is short.
@@ -149,6 +152,19 @@ impl Survey {
 struct Enough {
     bytes: usize,
     sites: usize,
+    /// However few they are, they take no more than this.
+    most_bytes: usize,
+}
+
+impl Enough {
+    fn is_there(&self, survey: &Survey) -> bool {
+        survey.bytes <= self.bytes || self.is_few(survey.sites, survey.bytes)
+    }
+
+    /// Whether so many sites may stay, whatever others would take in their place.
+    fn is_few(&self, sites: usize, bytes: usize) -> bool {
+        sites <= self.sites && (bytes <= self.most_bytes || sites <= FEWEST_SITES)
+    }
 }
 
 /// What a site takes.
@@ -195,10 +211,12 @@ impl MemoryBudget {
         let shared_bytes = self.shared_bytes * self.parts / WHOLE;
         self.sites_bytes = (shared_bytes * 2 / 5) as usize;
         self.set_room();
+        let contents_bytes = (shared_bytes / 5) as usize;
+        self.processor.seen().set_memory_bytes(contents_bytes);
         self.share_out_to_urls();
     }
 
-    /// The longer URLs are, the fewer of them there may be, and of contents with theirs.
+    /// The longer URLs are, the fewer of them there may be.
     fn share_out_to_urls(&mut self) {
         if !self.ledger.keeps() {
             return;
@@ -206,8 +224,6 @@ impl MemoryBudget {
         let shared_bytes = (self.shared_bytes * self.parts / WHOLE) as usize;
         self.most_urls = shared_bytes * 2 / 5 / (URL_BYTES + self.url_bytes);
         self.jobs.set_memory_urls(self.most_urls);
-        let contents = shared_bytes / 5 / (CONTENT_BYTES + self.url_bytes);
-        self.processor.seen().set_memory_entries(contents);
     }
 
     /// So many sites may be here, besides those that are away. These may have half of the
@@ -263,7 +279,8 @@ impl MemoryBudget {
         let due = self.jobs.due_away(self.clock.now_ms(), most_due);
         let has_many_urls = self.jobs.in_memory() / 9 > self.most_urls / 8;
         let is_over = survey.bytes > self.sites_bytes / 10 * 9;
-        self.is_tight = has_many_urls || is_over && survey.sites > self.least_sites();
+        let enough = self.enough();
+        self.is_tight = has_many_urls || is_over && !enough.is_few(survey.sites, survey.bytes);
         let is_roomy = survey.bytes < self.sites_bytes / 2;
         self.preprocessor.set_roomy(is_roomy);
         if !is_over && !has_many_urls && due.is_empty() {
@@ -337,13 +354,17 @@ impl MemoryBudget {
         survey
     }
 
-    /// So much is taken when room has been made: some less than there may be, so as not to
-    /// come back soon.
-    fn enough(&self) -> usize {
-        self.sites_bytes / 5 * 4
+    /// When enough room has been made: some less is taken than may be, so as not to come back
+    /// soon.
+    fn enough(&self) -> Enough {
+        Enough {
+            bytes: self.sites_bytes / 5 * 4,
+            sites: self.least_sites(),
+            most_bytes: self.sites_bytes * MOST_SHARES,
+        }
     }
 
-    /// So many sites stay here if they are needed, whatever they take.
+    /// So many sites stay here if they are needed.
     fn least_sites(&self) -> usize {
         (self.sites_bytes / SITE_BYTES / 4).max(LEAST_SITES)
     }
@@ -356,13 +377,11 @@ impl MemoryBudget {
         let unresolved = before(Need::Unresolved);
         let soon = before(Need::Soon(Reverse(Millis::MAX)));
         let end = leaving.len();
-        let enough = Enough {
-            bytes: self.enough(),
-            sites: self.least_sites(),
-        };
+        let enough = self.enough();
         let enough_for_due = Enough {
             bytes: enough.bytes.saturating_sub(due * SITE_BYTES),
             sites: enough.sites.saturating_sub(due),
+            ..enough
         };
         let unneeded = Enough {
             sites: 0,
@@ -385,7 +404,7 @@ impl MemoryBudget {
     /// Puts some of the sites away that could leave, until there is room enough.
     fn put_away(&self, survey: &mut Survey, some: Range<usize>, enough: Enough) {
         for (_, bytes, cell) in &survey.leaving[some] {
-            if survey.bytes <= enough.bytes || survey.sites <= enough.sites {
+            if enough.is_there(survey) {
                 break;
             }
             if self.preprocessor.put_away(cell) {
@@ -405,9 +424,8 @@ impl MemoryBudget {
             let mut state = cell.lock();
             // What is about to move needs all that it has seen.
             if !cell.has_left() && !state.is_freezing {
-                state.thin();
+                self.preprocessor.thin(&mut state);
                 state.thinned_by = self.looks;
-                self.ledger.set_more();
                 survey.bytes = survey.bytes.saturating_sub(bytes / 2);
             }
         }
@@ -416,9 +434,11 @@ impl MemoryBudget {
     /// Brings sites back that are due, while there is room.
     fn bring_back(&mut self, due: Vec<Key>, survey: &mut Survey) {
         let until = Instant::now() + BRINGING;
+        let enough = self.enough();
         for key in due {
-            let has_room = survey.bytes + SITE_BYTES <= self.enough();
-            if !(has_room || survey.sites < self.least_sites()) || Instant::now() > until {
+            let has_room = survey.bytes + SITE_BYTES <= enough.bytes;
+            let is_needed = enough.is_few(survey.sites + 1, survey.bytes);
+            if !(has_room || is_needed) || Instant::now() > until {
                 break;
             }
             if let Some(cell) = self.preprocessor.bring_back(key) {

@@ -426,11 +426,8 @@ impl Engine {
     /// How many new URLs all sites together have taken for seen, as an expectation.
     fn expected_losses(&self) -> f64 {
         let sites = self.preprocessor.sites();
-        let losses = sites.iter().map(|cell| {
-            let state = cell.lock();
-            state.site.seen.expected_losses() + state.seen_before.expected_losses()
-        });
-        losses.sum()
+        let losses = sites.iter().map(|cell| cell.lock().expected_losses());
+        *self.counters.losses_forgotten.lock() + losses.sum::<f64>()
     }
 
     fn end(&mut self) {

@@ -37,6 +37,10 @@ const FETCH_GRACE: Duration = Duration::from_secs(5);
 /// A record counts for so much at least: the first ones do not wait until very many are read
 /// from the disk.
 const LEAST_BYTES: u64 = 4 << 10;
+/// What the name of a site takes that is to be taken out.
+const NAME_BYTES: u64 = 80;
+/// So many sites of an owner are named, however many owners there are.
+const LEAST_NAMED: usize = 100;
 /// So long answers are waited for before the thread looks around again: a small part of the
 /// patience of a newcomer.
 const ROUND: Duration = Duration::from_millis(500);
@@ -59,7 +63,8 @@ pub struct HandoverSender {
     pub dialer: Dialer,
     /// The other direction.
     pub arrivals: Arc<Arrivals>,
-    /// No more sites are taken out while records of so many bytes wait for their owners.
+    /// No more sites are taken out while records of so many bytes wait for their owners. The
+    /// names of those that are to come take as much at most.
     pub most_bytes: u64,
     /// Tells when the view has changed.
     pub changed: Receiver<()>,
@@ -98,6 +103,10 @@ pub(super) struct Memory {
     pub(super) too_large: HashSet<CrawlId>,
     /// Sites that are to be taken out, by their owners. They may be in memory or on disk.
     foreign: BTreeMap<PeerId, BTreeSet<Box<str>>>,
+    /// So many of each owner's are named there: there may be millions on disk.
+    most_named: usize,
+    /// Owners who have more than that. It is looked for when theirs have nearly all left.
+    unnamed: HashSet<PeerId>,
     /// Those of them that cannot be taken out yet.
     at_work: HashMap<Box<str>, AtWork>,
     /// Sites that wait to be sent.
@@ -132,6 +141,8 @@ impl Memory {
             told: HashSet::new(),
             too_large: HashSet::new(),
             foreign: BTreeMap::new(),
+            most_named: usize::MAX,
+            unnamed: HashSet::new(),
             at_work: HashMap::new(),
             frozen: Vec::new(),
             under_way: Vec::new(),
@@ -219,10 +230,26 @@ impl Memory {
     fn note(&mut self, ownership: &Ownership, key: Key, host: impl FnOnce() -> Box<str>) {
         if let Owner::Peer(owner) = ownership.owner(key) {
             let host = host();
-            if !self.staying.contains(&host) {
-                self.foreign.entry(owner).or_default().insert(host);
+            if self.staying.contains(&host) {
+                return;
+            }
+            let named = self.foreign.entry(owner).or_default();
+            if named.len() < self.most_named {
+                named.insert(host);
+            } else if !named.contains(&host) {
+                self.unnamed.insert(owner);
             }
         }
+    }
+
+    /// Whether more sites must be found for somebody who takes them.
+    fn lacks_names(&self) -> bool {
+        let are_few = |owner| {
+            let named = self.foreign.get(owner).map_or(0, BTreeSet::len);
+            named <= self.most_named / 10
+        };
+        let mut unnamed = self.unnamed.iter();
+        unnamed.any(|owner| are_few(owner) && !self.is_left_alone(owner))
     }
 }
 
@@ -372,6 +399,7 @@ impl HandoverSender {
                 memory.foreign.insert(owner, hosts);
             }
         }
+        to_come.extend(&memory.unnamed);
         let foreign = &memory.foreign;
         let is_to_come = |host: &_| foreign.values().any(|hosts| hosts.contains(host));
         memory.at_work.retain(|host, _| is_to_come(host));
@@ -382,11 +410,17 @@ impl HandoverSender {
     }
 
     /// Looks for sites that are another peer's by now: in memory each time, and on disk if
-    /// ownership has changed.
+    /// ownership has changed, or not all could be named before.
     fn find_foreign(&self, memory: &mut Memory) {
         let ownership = self.view.current();
         let is_same = |last: &Arc<Ownership>| Arc::ptr_eq(last, &ownership);
         let is_new = !memory.looked_through.as_ref().is_some_and(is_same);
+        let named = (self.most_bytes / NAME_BYTES) as usize;
+        memory.most_named = (named / memory.offers.len().max(1)).max(LEAST_NAMED);
+        let looks_on_disk = is_new || memory.lacks_names();
+        if looks_on_disk {
+            memory.unnamed.clear();
+        }
         if is_new {
             for host in memory.staying.drain() {
                 self.preprocessor.set_stays(&host, false);
@@ -399,7 +433,7 @@ impl HandoverSender {
             let host = || cell.lock().site.host().into();
             memory.note(&ownership, Key(cell.key), host);
         }
-        if is_new {
+        if looks_on_disk {
             // Those that were put away, and those of an earlier run. What is frozen is still
             // on disk.
             let frozen = memory.taken_out().map(|one| one.site.host().into());

@@ -310,11 +310,21 @@ impl Preprocessor {
         }
         self.ledger.site(state.site.host(), &state.site.head());
         self.ledger.set_more();
+        // Layers of another peer come back as they are.
+        if !state.has_foreign_layers {
+            *self.counters.losses_forgotten.lock() += state.expected_losses();
+        }
         self.jobs.send_away(&mut state);
         cell.leave(&mut state);
         // Last of all: from now on it can come back.
         self.classifier.forget(state.site.host());
         true
+    }
+
+    /// Leaves what a site has seen to the disk, all but the latest.
+    pub fn thin(&self, state: &mut SiteState) {
+        *self.counters.losses_forgotten.lock() += state.thin();
+        self.ledger.set_more();
     }
 
     /// The first URL of a site that is away, of those that can be read; nothing in it if none

@@ -298,7 +298,7 @@ fn what_memory_has_forgotten_the_disk_knows() {
         std::thread::yield_now();
     }
     for round in 0..3 {
-        find().lock().thin();
+        _ = find().lock().thin();
         door.preprocessor.set_roomy(round == 2);
         assert_eq!(door.knock(&url(200 + round)), Admission::Queued);
         for number in 0..200 {

@@ -453,10 +453,47 @@ fn sites_with_layers_are_thinned_out_too_and_forget_nothing() {
             .sum::<usize>()
     };
     let before = taken();
+    let lost: f64 = cells.iter().map(|cell| cell.lock().expected_losses()).sum();
     peer.look_until("they take less", |_| taken() < before / 10);
+    let still = cells.iter().map(|cell| cell.lock().expected_losses());
+    let told = *peer.counters.losses_forgotten.lock() + still.sum::<f64>();
+    assert!(
+        lost > 0.0 && told >= lost * 0.999,
+        "{told}, {lost} were lost"
+    );
     for host in hosts {
         assert_eq!(peer.knock(host, 1), Admission::Duplicate, "it is on disk");
         assert_eq!(peer.knock(host, 2), Admission::Queued);
+    }
+    peer.close();
+}
+
+/// So many sites once stayed whatever they knew: long robots rules filled all memory.
+#[test]
+fn fewer_sites_stay_where_each_knows_much() {
+    const HOSTS: usize = 300;
+    let folder = TempDir::new().unwrap();
+    let mut peer = Peer::open(folder.path());
+    let lines = (0..4_000).map(|number| format!("Disallow: /a/path/of/some/length/{number}\n"));
+    let rules = format!("User-agent: *\n{}", lines.collect::<String>());
+    let host = |number: usize| format!("h{number}.example");
+    for number in 0..HOSTS {
+        let cell = peer.meet(&host(number));
+        let mut state = cell.lock();
+        let origin = format!("http://{}", host(number));
+        let rules = Robots::parse(rules.as_bytes(), "peercrawl");
+        state.site.set_rules(&origin, rules, peer.clock.now_ms());
+    }
+    let taken = |peer: &Peer| -> usize {
+        let sites = peer.preprocessor.sites();
+        sites.iter().map(|cell| bytes_of(&cell.lock())).sum()
+    };
+    let most = peer.budget.sites_bytes * MOST_SHARES;
+    assert!(taken(&peer) > most, "{} of {most}", taken(&peer));
+    peer.look_until("fewer stay", |peer| taken(peer) <= most);
+    assert!(peer.sites() >= FEWEST_SITES, "{} sites", peer.sites());
+    for number in 0..HOSTS {
+        assert_eq!(peer.knock(&host(number), 1), Admission::Duplicate);
     }
     peer.close();
 }

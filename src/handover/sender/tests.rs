@@ -10,15 +10,17 @@ use crate::crawl::{Crawl, CrawlDefinition};
 use crate::crawl_jobs::{CrawlJobs, Phase, Site};
 use crate::fingerprint::url_fingerprint;
 use crate::handing_on::Outbox;
-use crate::ledger::Ledger;
+use crate::ledger::{Keeper, Kept, Ledger};
 use crate::limits::Limits;
 use crate::message::Message;
 use crate::preprocessor::Candidate;
 use crate::record::UrlRecord;
+use crate::store::DataFolder;
 use crate::url_range_validator::UrlRangeValidator;
 use peercrawl_overlay::Event;
 use peercrawl_overlay::memory::{MemoryNetwork, MemoryOverlay};
 use std::collections::VecDeque;
+use tempfile::TempDir;
 
 /// A round that lasts until everybody has answered, or is late.
 const PATIENT: Duration = Duration::from_secs(120);
@@ -74,6 +76,11 @@ struct Home {
 
 impl Home {
     fn new(network: &MemoryNetwork) -> Self {
+        Self::with(network, &Ledger::nothing())
+    }
+
+    /// One that tells this ledger what it does.
+    fn with(network: &MemoryNetwork, ledger: &Arc<Ledger>) -> Self {
         let settings = Settings::default();
         let overlay: Arc<dyn Overlay> = Arc::new(member(network, 1));
         let view = Arc::new(View::new(overlay.clone(), &settings.distribution));
@@ -83,20 +90,20 @@ impl Home {
             Arc::default(),
             false,
             Limits::new(&settings.limits).gate.clone(),
-            Ledger::nothing(),
+            ledger.clone(),
         ));
         let preprocessor = Arc::new(Preprocessor::new(
             &settings,
             jobs.clone(),
             Arc::default(),
-            Ledger::nothing(),
+            ledger.clone(),
             Arc::new(BlockList::new(&settings.crawl, 0)),
         ));
         let outbox = Outbox::new(
             settings.handing_on.clone(),
             Arc::default(),
             jobs.outstanding.clone(),
-            Ledger::nothing(),
+            ledger.clone(),
         );
         let range = UrlRangeValidator {
             view: view.clone(),
@@ -175,6 +182,52 @@ impl Home {
             }
         }
     }
+}
+
+/// After months alone, millions of hosts are another's when somebody joins: all of their names
+/// were once in memory together.
+#[test]
+fn of_very_many_sites_on_disk_few_are_named_and_all_of_them_move() {
+    const SITES: usize = 700;
+    let (network, folder) = (MemoryNetwork::new(), TempDir::new().unwrap());
+    let data = Arc::new(DataFolder::open(folder.path()).unwrap());
+    let (ledger, hands) = Ledger::keeping(Kept::open(data, "state", None).unwrap());
+    let mut home = Home::with(&network, &ledger);
+    let (stop, stopped) = crossbeam_channel::bounded(0);
+    let keeper = Keeper {
+        ledger: ledger.clone(),
+        hands,
+        jobs: home.jobs.clone(),
+        counters: Arc::default(),
+        clock: Clock::start(),
+        stop: stopped,
+    };
+    let keeper = std::thread::spawn(|| keeper.run());
+    home.sender.most_bytes = 200 * NAME_BYTES;
+    let other = member(&network, 2);
+    home.sites_of(&[other.me()], SITES);
+    let (sender, written) = crossbeam_channel::bounded(1);
+    ledger.once_on_disk(move || sender.send(()).unwrap());
+    written.recv().unwrap();
+    for cell in home.sender.preprocessor.sites() {
+        cell.lock().is_touched = false;
+        assert!(home.sender.preprocessor.put_away(&cell));
+    }
+    home.jobs.let_go();
+    assert_eq!(home.jobs.sites_away(), SITES);
+    let mut memory = Memory::new();
+    std::thread::scope(|scope| {
+        let taken = scope.spawn(|| take_until_welcomed(&other));
+        while !memory.welcomed.contains_key(&other.me()) {
+            home.sender.round(&mut memory, PATIENT);
+            assert!(memory.foreign.values().all(|named| named.len() <= 200));
+        }
+        assert!(taken.join().unwrap() >= SITES, "before it is welcome");
+    });
+    assert_eq!(home.jobs.outstanding.count(), 0);
+    ledger.close();
+    drop(stop);
+    keeper.join().unwrap();
 }
 
 /// Each member that did not answer once cost ten seconds, in every round.
