@@ -40,7 +40,7 @@ impl History {
         let latest_ms = self.latest_to_come_ms();
         if latest_ms.is_some_and(|latest_ms| latest_ms < sample.at_ms) {
             // The clock was set right, or has come so far by itself.
-            *self = Self::load(&self.save(), sample.at_ms);
+            *self = Self::load(&self.save(), sample.at_ms).unwrap_or_default();
         }
         if let Some(first) = self.begun.first()
             && minute(first) != minute(&sample)
@@ -82,11 +82,13 @@ impl History {
         postcard::to_stdvec(&(seconds, minutes)).unwrap_or_default()
     }
 
-    /// A past that was kept; an empty one if it cannot be read. Where the clock has been set
-    /// back, some of it is yet to come: a line would run backwards through it.
-    pub fn load(bytes: &[u8], now_ms: u64) -> Self {
-        let (seconds, minutes): (Vec<Saved>, Vec<Saved>) =
-            postcard::from_bytes(bytes).unwrap_or_default();
+    /// A past that was kept; none if it cannot be read. Where the clock has been set back, some
+    /// of it is yet to come: a line would run backwards through it.
+    pub fn load(bytes: &[u8], now_ms: u64) -> Option<Self> {
+        let (seconds, minutes): (Vec<Saved>, Vec<Saved>) = match bytes {
+            [] => Default::default(),
+            bytes => postcard::from_bytes(bytes).ok()?,
+        };
         let (seconds, seconds_to_come) = split(seconds, SECONDS, |second| second.0 <= now_ms);
         let is_over = |minute: &Saved| minute.0 / MINUTE_MS < now_ms / MINUTE_MS;
         let (mut minutes, minutes_to_come) = split(minutes, MINUTES, is_over);
@@ -96,12 +98,12 @@ impl History {
         // That one is made when it is over.
         minutes.retain(|minute| Some(minute.0 / MINUTE_MS) != last);
         let begun = seconds.iter().filter(|one| Some(minute(one)) == last);
-        Self {
+        Some(Self {
             begun: begun.copied().collect(),
             minutes: ring(minutes),
             seconds,
             to_come: (seconds_to_come, minutes_to_come),
-        }
+        })
     }
 }
 
@@ -211,15 +213,14 @@ mod tests {
             history.add(at(second, 3.0));
         }
         let bytes = history.save();
-        let mut again = History::load(&bytes, 200_000);
+        let mut again = History::load(&bytes, 200_000).unwrap();
         assert_eq!(again.graphs(), history.graphs());
         // A minute that was cut in two is one all the same.
         again.add(at(200, 45.0));
         let minutes = again.graphs().minutes;
         assert_eq!(minutes.len(), 4);
         assert!((minutes[3].pages_per_s - 5.0).abs() < 0.01);
-        let damaged = History::load(&bytes[..9], 200_000);
-        assert!(damaged.graphs().seconds.is_empty());
+        assert!(History::load(&bytes[..9], 200_000).is_none());
     }
 
     /// A line ran backwards for as long as the clock had been ahead.
@@ -229,7 +230,7 @@ mod tests {
         for second in 0..600 {
             history.add(at(second, 3.0));
         }
-        let mut again = History::load(&history.save(), 330_000);
+        let mut again = History::load(&history.save(), 330_000).unwrap();
         let graphs = again.graphs();
         assert_eq!(graphs.seconds.len(), 331);
         let minutes: Vec<u64> = graphs.minutes.iter().map(|one| one.at_ms).collect();
@@ -250,13 +251,13 @@ mod tests {
             history.add(at(second, 3.0));
         }
         let before = history.graphs();
-        let mut again = History::load(&history.save(), 500_000);
+        let mut again = History::load(&history.save(), 500_000).unwrap();
         for second in 500..800 {
             again.add(at(second, 7.0));
         }
         assert_eq!(again.graphs().seconds.len(), 300, "the rest is yet to come");
         // It is set right while the program runs, or does not.
-        let restarted = History::load(&again.save(), (DAY + 600) * 1_000);
+        let restarted = History::load(&again.save(), (DAY + 600) * 1_000).unwrap();
         again.add(at(DAY + 600, 3.0));
         assert_eq!(restarted.graphs().seconds, before.seconds);
         assert_eq!(again.graphs().seconds[..599], before.seconds[1..]);
@@ -274,7 +275,7 @@ mod tests {
         for second in 0..600 {
             history.add(at(second, 3.0));
         }
-        let mut again = History::load(&history.save(), 330_000);
+        let mut again = History::load(&history.save(), 330_000).unwrap();
         for second in 331..700 {
             again.add(at(second, 7.0));
         }

@@ -13,6 +13,7 @@ use super::config_file::replace;
 use super::history::History;
 use super::stage::Wish;
 use super::totals::Sums;
+use crate::store::SetAside;
 
 /// The names of the files.
 const FILE: &str = "window-memory";
@@ -32,23 +33,29 @@ pub struct Keepsake {
 }
 
 impl Keepsake {
-    /// What was remembered, and the past of the graphs, by the clock as it is now. What
-    /// cannot be read is forgotten: nothing that matters hangs on it.
+    /// What was remembered, and the past of the graphs, by the clock as it is now. A file that
+    /// cannot be read, or that a newer version wrote, is set aside: the next one would replace it.
     pub fn read(data: &Path, now_ms: u64) -> (Self, History) {
         let bytes = std::fs::read(data.join(FILE)).unwrap_or_default();
-        let graphs = std::fs::read(data.join(GRAPHS)).unwrap_or_default();
-        match bytes.split_first() {
-            Some((&FORM, rest)) => {
-                let kept = postcard::from_bytes(rest).unwrap_or_default();
-                (kept, History::load(&graphs, now_ms))
-            }
+        let read = match bytes.split_first() {
+            None => Some(Default::default()),
+            Some((&FORM, rest)) => postcard::from_bytes(rest).ok().map(|kept| (kept, None)),
             Some((&FORM_WITH_GRAPHS, rest)) => {
-                let (kept, graphs): (Self, Vec<u8>) =
-                    postcard::from_bytes(rest).unwrap_or_default();
-                (kept, History::load(&graphs, now_ms))
+                let read: Option<(Self, Vec<u8>)> = postcard::from_bytes(rest).ok();
+                read.map(|(kept, graphs)| (kept, Some(graphs)))
             }
-            _ => Default::default(),
+            Some(_) => None,
+        };
+        if read.is_none() {
+            set_aside(&data.join(FILE));
         }
+        let (kept, graphs) = read.unwrap_or_default();
+        let graphs = graphs.unwrap_or_else(|| std::fs::read(data.join(GRAPHS)).unwrap_or_default());
+        let history = History::load(&graphs, now_ms).unwrap_or_else(|| {
+            set_aside(&data.join(GRAPHS));
+            History::default()
+        });
+        (kept, history)
     }
 
     /// Remembers all but the graphs.
@@ -56,6 +63,13 @@ impl Keepsake {
         // Encoding numbers into memory does not fail.
         let bytes = postcard::to_extend(self, vec![FORM]).unwrap_or_default();
         replace(&data.join(FILE), &bytes)
+    }
+}
+
+fn set_aside(file: &Path) {
+    match SetAside::rename(file, "it is nothing that the window remembered".to_owned()) {
+        Ok(set_aside) => tracing::warn!("{set_aside}"),
+        Err(error) => tracing::warn!("{error}"),
     }
 }
 
@@ -148,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_remembered_and_nonsense_is_forgotten() {
+    fn it_is_remembered_and_nonsense_is_set_aside() {
         let folder = tempfile::tempdir().unwrap();
         let (mut kept, history) = Keepsake::read(folder.path(), NOW_MS);
         assert_eq!(kept.wish, Wish::Stopped);
@@ -159,8 +173,19 @@ mod tests {
         let (kept, history) = Keepsake::read(folder.path(), NOW_MS);
         assert_eq!(kept.wish, Wish::Pause { until_ms: Some(9) });
         assert_eq!(history.graphs().seconds.len(), 1);
-        std::fs::write(folder.path().join(FILE), [FORM, 200, 1]).unwrap();
-        assert_eq!(Keepsake::read(folder.path(), NOW_MS).0.wish, Wish::Stopped);
+        // Damage, and what a newer version has written.
+        for (number, nonsense) in [&[FORM, 200, 1][..], &[FORM + 1]].iter().enumerate() {
+            for file in [FILE, GRAPHS] {
+                std::fs::write(folder.path().join(file), nonsense).unwrap();
+            }
+            let (kept, history) = Keepsake::read(folder.path(), NOW_MS);
+            assert_eq!(kept.wish, Wish::Stopped);
+            assert!(history.graphs().seconds.is_empty());
+            for file in [FILE, GRAPHS] {
+                let aside = format!("{file}.damaged-{}", number + 1);
+                assert_eq!(std::fs::read(folder.path().join(aside)).unwrap(), *nonsense);
+            }
+        }
     }
 
     #[test]

@@ -354,6 +354,27 @@ fn a_state_that_lost_its_version_is_set_aside_untouched() {
     }
 }
 
+/// The database takes it for a table whose making was cut short, and once deleted it.
+#[test]
+fn a_table_that_lost_its_beginning_is_set_aside_untouched() {
+    for table in ["0", "1", "5"] {
+        let folder = TempDir::new().unwrap();
+        let (data, store) = open(folder.path());
+        store.commit(&filled()).unwrap();
+        drop((data, store));
+        let table = Path::new("keyspaces").join(table);
+        let state = folder.path().join("state");
+        fs::write(state.join(&table).join("tables/99"), "a part").unwrap();
+        fs::remove_file(state.join(&table).join("current")).unwrap();
+        let data = DataFolder::open(folder.path()).unwrap();
+        let (store, set_aside) = Store::open(&data, "state").unwrap();
+        let now = set_aside.unwrap().now;
+        let part = fs::read(now.join(&table).join("tables/99"));
+        assert_eq!(part.unwrap(), b"a part", "{table:?}");
+        store.commit(&filled()).unwrap();
+    }
+}
+
 fn files(folder: &Path) -> Vec<std::path::PathBuf> {
     let items = fs::read_dir(folder)
         .unwrap()

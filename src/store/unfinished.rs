@@ -4,6 +4,10 @@
 //! which version of it this is, and only then its first table. Nothing can be written into it
 //! before that. Without the file it makes everything anew, and fails over the journal that
 //! is there; with a part of the file, it takes the state for damaged.
+//!
+//! Later each table has a file, too, that says which of its parts are in force. The database
+//! takes a table without it for one whose making was cut short, and deletes it with all of its
+//! parts. One that has parts was finished: its state is damaged, and must not be opened.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -18,6 +22,10 @@ const JOURNAL: &str = "0.jnl";
 const VERSION: &str = "version";
 /// The size of that last file.
 const VERSION_BYTES: usize = 4;
+/// What a table has, which is a folder: the file that says which parts are in force, and those.
+const CURRENT: &str = "current";
+const PARTS: &str = "tables";
+const FIRST_TABLE: &str = "0";
 /// A journal is written from its beginning, and no entry begins with a zero.
 const BEGINNING_BYTES: u64 = 4_096;
 
@@ -29,7 +37,13 @@ pub(super) fn clear(state: &Path) -> Result<(), StoreError> {
         read => read.map_err(StoreError::io(state))?,
     };
     if version.len() >= VERSION_BYTES {
-        return Ok(());
+        return match without_current(state).map_err(StoreError::io(state))? {
+            Some(table) => {
+                let why = format!("the file that says what is in table {table} is gone");
+                Err(StoreError::Damaged(state.to_owned(), why))
+            }
+            None => Ok(()),
+        };
     }
     if !is_only_begun(state).map_err(StoreError::io(state))? {
         let why = "the file that says its version is gone, or cut short".to_owned();
@@ -42,6 +56,32 @@ pub(super) fn clear(state: &Path) -> Result<(), StoreError> {
         }
     }
     Ok(())
+}
+
+/// A table that was finished, and that nobody knows the parts of.
+fn without_current(state: &Path) -> io::Result<Option<String>> {
+    let (mut without, mut with) = (Vec::new(), 0);
+    let folder = state.join(TABLES);
+    if !folder.is_dir() {
+        return Ok(None);
+    }
+    for table in fs::read_dir(folder)? {
+        let table = table?;
+        if table.path().join(CURRENT).exists() {
+            with += 1;
+        } else if table.file_type()?.is_dir() {
+            without.push(table);
+        }
+    }
+    for table in without {
+        // The first is made before all others, and names them.
+        let is_first = table.file_name() == FIRST_TABLE && with > 0;
+        let parts = table.path().join(PARTS);
+        if is_first || (parts.is_dir() && fs::read_dir(parts)?.next().is_some()) {
+            return Ok(Some(table.file_name().to_string_lossy().into_owned()));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether nothing is there but what the database makes first, and all of it empty.
