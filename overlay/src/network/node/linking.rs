@@ -345,7 +345,9 @@ impl Node {
     }
 
     fn is_new_and_alone(&self) -> bool {
-        const PATIENCE_MS: u64 = 5_000;
+        // A start goes on within five seconds, also where nobody of those that it knows is
+        // there any more.
+        const PATIENCE_MS: u64 = 3_000;
         self.links.is_empty() && self.now_ms() < PATIENCE_MS
     }
 
