@@ -483,7 +483,7 @@ fn a_replay_gives_what_the_server_sent() {
 
 /// A revisit names the record that has its payload, in all the fields that the standard has
 /// for that.
-fn assert_refers(revisit: &Record, original: &Record) {
+pub fn assert_refers(revisit: &Record, original: &Record) {
     let expected = [
         ("WARC-Type", Some("revisit")),
         (

@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
-use peercrawl::archive::Reader;
-use peercrawl::demo::web::WebSpec;
+use peercrawl::archive::{Entry, Reader};
+use peercrawl::demo::web::{Web, WebSpec};
 use tempfile::TempDir;
 
 use crate::crew::{wait_until, web};
@@ -17,13 +18,17 @@ struct Peer {
     child: Child,
     stdout: BufReader<ChildStdout>,
     address: String,
-    data: TempDir,
+    data: Arc<TempDir>,
 }
 
 impl Peer {
     /// Starts a peer on loopback, and reads where it listens.
     fn start(overlay: &str, more: &[String]) -> Self {
-        let data = tempfile::tempdir().unwrap();
+        Self::start_in(Arc::new(tempfile::tempdir().unwrap()), overlay, more)
+    }
+
+    /// The same with this data.
+    fn start_in(data: Arc<TempDir>, overlay: &str, more: &[String]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_peercrawl"));
         command.args(["run", "--allow-private", "--data"]);
         command.arg(data.path());
@@ -46,6 +51,17 @@ impl Peer {
             address,
             data,
         }
+    }
+
+    fn archive(&self) -> Reader {
+        Reader::new(self.data.path().join("archive"))
+    }
+
+    /// Pulls its plug; gives the data that it leaves.
+    fn kill(mut self) -> Arc<TempDir> {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.data.clone()
     }
 
     /// Ends it as a user would; gives how many pages it says it has fetched.
@@ -120,12 +136,7 @@ fn processes_share_a_web(overlay: &str, count: usize) {
     }
     peers.push(Peer::start(overlay, &[bootstrap, pace, seeds]));
     let truth = web.truth();
-    wait_until("every page was served", || web.unserved(&truth).is_empty());
-    wait_until("nothing is asked for any more", || {
-        let before = web.log().requests;
-        std::thread::sleep(Duration::from_millis(500));
-        web.log().requests == before
-    });
+    wait_for_the_end(&web);
     // Before they go: what is still on its way to one who leaves finds another owner.
     let (twice, overlaps) = (web.served_twice(&truth), web.log().overlaps);
     let pages: Vec<_> = peers.iter_mut().map(Peer::stop).collect();
@@ -133,15 +144,37 @@ fn processes_share_a_web(overlay: &str, count: usize) {
     assert_eq!(twice, [""; 0]);
     assert_eq!(overlaps, 0, "two requests at once on one host");
 
-    // What they have kept together is every page. Copies that are met before the first one
-    // is on a disk are kept whole too, and this web is small; `sharing` shows the rest.
-    let expected: BTreeSet<_> = truth.urls().into_iter().collect();
+    let copies = assert_kept(&peers, &web);
+    let spare: u64 = copies
+        .values()
+        .map(|(whole, _)| whole.saturating_sub(1))
+        .sum();
+    let revisits: u64 = copies.values().map(|(_, revisits)| revisits).sum();
+    println!("{overlay}: {revisits} duplicates as references, {spare} whole");
+}
+
+/// Waits until every page was served, and nothing is asked for any more.
+fn wait_for_the_end(web: &Web) {
+    let truth = web.truth();
+    wait_until("every page was served", || web.unserved(&truth).is_empty());
+    wait_until("nothing is asked for any more", || {
+        let before = web.log().requests;
+        std::thread::sleep(Duration::from_millis(500));
+        web.log().requests == before
+    });
+}
+
+/// What peers have kept together is every page, each content with its body. Tells how often
+/// each was kept whole, and how often as a reference: copies that are met before the first one
+/// is on a disk are kept whole too, and such a web is small; `sharing` shows the rest.
+fn assert_kept(peers: &[Peer], web: &Web) -> BTreeMap<String, (u64, u64)> {
+    let expected: BTreeSet<_> = web.truth().urls().into_iter().collect();
     let mut kept = BTreeSet::new();
     let mut copies: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-    for peer in &peers {
-        let reader = Reader::new(peer.data.path().join("archive"));
+    for peer in peers {
+        let reader = peer.archive();
         assert_eq!(reader.verify().unwrap().problems, []);
-        let add = |entry: peercrawl::archive::Entry| {
+        let add = |entry: Entry| {
             if entry.status == "200" && expected.contains(&entry.url) {
                 let (whole, revisits) = copies.entry(entry.digest.clone()).or_default();
                 *whole += u64::from(!entry.is_revisit());
@@ -152,16 +185,49 @@ fn processes_share_a_web(overlay: &str, count: usize) {
         reader.list(add).unwrap();
     }
     assert!(expected == kept, "{} of {}", kept.len(), expected.len());
-    let spare: u64 = copies
-        .values()
-        .map(|(whole, _)| whole.saturating_sub(1))
-        .sum();
-    let revisits: u64 = copies.values().map(|(_, revisits)| revisits).sum();
-    println!("{overlay}: {revisits} duplicates as references, {spare} whole");
     assert!(
         copies.values().all(|&(whole, _)| whole > 0),
         "a body that nobody has kept"
     );
+    copies
+}
+
+/// With URLs on their way to it and from it, claims open, and sites that others take over for as
+/// long as it is away.
+#[test]
+fn a_process_that_is_killed_among_others_comes_back_and_no_page_is_missed() {
+    let web = web(WebSpec::new(60, 900, 52));
+    let pace = "politeness.private_delay_ms=200".to_owned();
+    let first = Peer::start("flat", std::slice::from_ref(&pace));
+    let bootstrap = format!("overlay.bootstrap=[{:?}]", first.address);
+    let seeds = format!("crawl.seeds={:?}", web.seeds());
+    let second = [bootstrap.clone(), pace.clone()];
+    let third = [bootstrap, pace, seeds];
+    let killed = Peer::start("flat", &second);
+    let mut peers = vec![first, Peer::start("flat", &third)];
+    for pages in [150, 300, 450] {
+        wait_until("some pages", || web.log().served > pages);
+        // Both of the others know it: one of them began the crawl.
+        let data = peers.pop().unwrap().kill();
+        peers.push(Peer::start_in(data, "flat", &third));
+    }
+    let data = killed.kill();
+    peers.push(Peer::start_in(data, "flat", &second));
+    // Those that come back have to meet the others before they go on.
+    let expected: BTreeSet<_> = web.truth().urls().into_iter().collect();
+    wait_until("every page is kept", || {
+        let mut missing = expected.clone();
+        for peer in &peers {
+            let found = |entry: Entry| _ = missing.remove(&entry.url);
+            peer.archive().list(found).unwrap();
+        }
+        missing.is_empty()
+    });
+    wait_for_the_end(&web);
+    for peer in &mut peers {
+        peer.stop();
+    }
+    assert_kept(&peers, &web);
 }
 
 #[test]

@@ -25,7 +25,7 @@ use tempfile::TempDir;
 
 use crate::crawling::{assert_covered, assert_exact};
 use crate::crew::{DEADLINE, Settings, engine, settings, wait_until, web, whole};
-use crate::durable::kept_peer;
+use crate::durable::{assert_refers, kept_peer};
 use crate::hostile::{HostileWeb, Site, page, stay_silent};
 
 /// Whether no engine has anything left. Looks twice, because a URL in a message is
@@ -357,23 +357,30 @@ fn what_mirrors_have_is_kept_once_in_all_archives() {
     let found = (report.content.new, report.content.duplicate);
     assert_eq!(found, (count, count), "{reports:?}");
 
-    // By content, which archives have it whole, and which as a reference.
-    let mut copies: BTreeMap<String, [Vec<usize>; 2]> = BTreeMap::new();
-    for (peer, folder) in folders.iter().enumerate() {
+    // By content, which archives have it whole and under which URL, and which as a reference.
+    type Copies = Vec<(usize, String)>;
+    let mut copies: BTreeMap<String, [Copies; 2]> = BTreeMap::new();
+    let readers = folders
+        .each_ref()
+        .map(|folder| Reader::new(folder.path().join("archive")));
+    for (peer, reader) in readers.iter().enumerate() {
         let add = |entry: Entry| {
             if entry.status == "200" {
                 let is_revisit = usize::from(entry.is_revisit());
-                copies.entry(entry.digest).or_default()[is_revisit].push(peer);
+                copies.entry(entry.digest).or_default()[is_revisit].push((peer, entry.url));
             }
         };
-        Reader::new(folder.path().join("archive"))
-            .list(add)
-            .unwrap();
+        reader.list(add).unwrap();
     }
     assert_eq!(copies.len() as u64, count);
-    let is_once = |[whole, references]: &[Vec<usize>; 2]| (whole.len(), references.len()) == (1, 1);
-    assert!(copies.values().all(is_once), "{copies:?}");
-    let is_across = |[whole, references]: &&[Vec<usize>; 2]| whole != references;
+    for [whole, references] in copies.values() {
+        let ([whole], [reference]) = (&whole[..], &references[..]) else {
+            panic!("{copies:?}");
+        };
+        let record = |(peer, url): &(usize, String)| readers[*peer].get(url).unwrap().unwrap();
+        assert_refers(&record(reference).record, &record(whole).record);
+    }
+    let is_across = |[whole, references]: &&[Copies; 2]| whole[0].0 != references[0].0;
     assert!(
         copies.values().filter(is_across).count() > 0,
         "of different peers"
