@@ -214,7 +214,14 @@ fn add_each(all: &mut BTreeMap<&'static str, u64>, one: &BTreeMap<&'static str, 
     }
 }
 
-/// Resident memory of this process, where the platform tells.
+/// Resident memory of this process.
+#[cfg(not(target_os = "linux"))]
+pub fn resident_bytes() -> u64 {
+    memory_stats::memory_stats().map_or(0, |stats| stats.physical_mem as u64)
+}
+
+/// Resident memory of this process.
+#[cfg(target_os = "linux")]
 pub fn resident_bytes() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/status").ok();
     let resident = pages.as_deref().and_then(|status| {
