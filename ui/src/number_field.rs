@@ -102,11 +102,12 @@ impl NumberField<'_> {
         if let Some(number) = (self.read)(text) {
             return self.possible(number, shown);
         }
-        let text: String = text.chars().take(TYPED_SHOWN).collect();
-        scene.refuse(format!(
-            "“{text}” cannot be {}: {} stays as it was. {}",
-            self.what, self.name, self.hint
-        ));
+        let stays = format!("{} stays as it was. {}", self.name, self.hint);
+        let text: String = text.trim().chars().take(TYPED_SHOWN).collect();
+        scene.refuse(match text.is_empty() {
+            true => format!("Nothing was typed: {stays}"),
+            false => format!("“{text}” cannot be {}: {stays}", self.what),
+        });
         self.value
     }
 
@@ -174,10 +175,9 @@ pub fn end_typing(ctx: &Context) {
     }
 }
 
-/// Reads what may be typed into a limit: a number, `no limit`, nothing.
+/// Reads what may be typed into a limit: a number, `no limit`.
 fn read_limit(text: &str, unit: &str) -> Option<u32> {
     match text.trim() {
-        "" => Some(0),
         words if words.eq_ignore_ascii_case("no limit") => Some(0),
         number => read(number, unit),
     }
@@ -226,7 +226,6 @@ mod tests {
             ("50%", "%", 50),
             ("no limit", "GB", 0),
             ("No Limit", "GB", 0),
-            ("", "GB", 0),
             ("0", "GB", 0),
         ] {
             assert_eq!(read_limit(text, unit), Some(limit), "{text}");
@@ -249,10 +248,12 @@ mod tests {
         assert_eq!(read_limit("99,999,999,999", "GB"), Some(u32::MAX));
     }
 
-    /// `0.5` was no limit at all, `2,5` was 25, and `500 MB` were 500 GB.
+    /// Nothing and `0.5` were no limit at all, `2,5` was 25, and `500 MB` were 500 GB.
     #[test]
     fn what_is_no_whole_number_of_the_unit_is_not_read() {
         for text in [
+            "",
+            " ",
             "0.5",
             "0.500",
             "2,5",

@@ -272,6 +272,36 @@ fn what_cannot_be_a_limit_is_said_once_and_changes_nothing() {
     }
 }
 
+/// A limit that was only emptied was none at all from then on.
+#[test]
+fn an_emptied_field_stays_as_it_was_and_says_so() {
+    let ways: [fn(&mut Window); 3] = [
+        |window| window.key(Key::Enter),
+        |window| window.press("Overview"),
+        |window| window.shortcut(Key::Num1),
+    ];
+    for (screen, label) in [
+        (Screen::Limits, "Download"),
+        (Screen::Limits, "Monday from"),
+        (Screen::Archive, "Disk limit"),
+        (Screen::Crawl, DEPTH),
+    ] {
+        for leave in ways {
+            let mut window = at(screen);
+            let before = window.number(label);
+            window.click(Role::SpinButton, label);
+            window.0.key_press_modifiers(Modifiers::COMMAND, Key::A);
+            window.key(Key::Backspace);
+            leave(&mut window);
+            assert_eq!(window.sent(), [], "{label}");
+            let words = format!("Nothing was typed: {label} stays as it was.");
+            assert!(window.has(&words), "{label}");
+            window.go(screen);
+            assert_eq!(window.number(label), before, "{label}");
+        }
+    }
+}
+
 /// They went back to their number without a word.
 #[test]
 fn what_cannot_be_a_number_is_said_of_every_field() {
