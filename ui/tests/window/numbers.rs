@@ -223,6 +223,23 @@ fn an_arrow_key_or_a_screen_reader_changes_a_number_by_one() {
     }
 }
 
+/// The hour that is set was told until the step was taken over.
+#[test]
+fn a_step_is_told_to_a_screen_reader_at_once() {
+    for (screen, label, number) in [
+        (Screen::Limits, "Monday from", 8.0),
+        (Screen::Limits, "Download", 257.0),
+    ] {
+        let mut window = at(screen);
+        window.click(Role::SpinButton, label);
+        window.key(Key::ArrowUp);
+        let field = window.0.get_by_role_and_label(Role::SpinButton, label);
+        let told = field.accesskit_node().numeric_value();
+        assert_eq!(told, Some(number), "{label}");
+        assert_eq!(window.sent(), [], "{label}");
+    }
+}
+
 #[test]
 fn no_limit_is_typed_and_not_met_below_one() {
     let mut window = at(Screen::Limits);
