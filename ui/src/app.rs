@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use eframe::egui::{
     CentralPanel, Context, Event, Frame, IconData, ImeEvent, Margin, Panel, ThemePreference, Ui,
-    ViewportBuilder, ViewportCommand, Visuals,
+    UserAttentionType, ViewportBuilder, ViewportCommand, Visuals,
 };
 
 use crate::command::{Command, Screen, ViewRequest};
@@ -282,6 +282,13 @@ impl<B: Backend> App<B> {
             ctx.send_viewport_cmd(ViewportCommand::Visible(true));
             ctx.send_viewport_cmd(ViewportCommand::Minimized(false));
             ctx.send_viewport_cmd(ViewportCommand::Focus);
+            // A window of Wayland can do none of that, but ask to be looked at. Elsewhere that
+            // mark would stay on a window that is in front already.
+            let has_focus = ctx.input(|input| input.viewport().focused == Some(true));
+            if self.is_wayland && !has_focus {
+                let urgent = UserAttentionType::Critical;
+                ctx.send_viewport_cmd(ViewportCommand::RequestUserAttention(urgent));
+            }
         }
     }
 
