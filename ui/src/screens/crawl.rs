@@ -255,9 +255,7 @@ fn blocked_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
             ui.label(host);
         });
     }
-    if let Some(host) = unblock {
-        let text = format!("{host} may be visited again.");
-        let undo = Command::BlockSite(host.clone());
-        scene.send_with_undo(Command::UnblockSite(host), text, undo);
+    if let Some(entry) = unblock {
+        scene.unblock(entry);
     }
 }

@@ -3,7 +3,7 @@
 use eframe::egui::{Align, Label, Layout, Ui, vec2};
 use egui_extras::{Column, TableBuilder};
 
-use crate::command::{Command, HostColumn};
+use crate::command::HostColumn;
 use crate::format;
 use crate::frame::{Scene, shortcuts};
 use crate::model::{HostRow, Memory, RunState};
@@ -172,17 +172,10 @@ fn table_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
             });
         });
     request.rows = drawn.ask();
-    if let Some((host, blocked)) = toggle {
-        let block = Command::BlockSite(host.clone());
-        let unblock = Command::UnblockSite(host.clone());
-        match blocked {
-            true => scene.send_with_undo(unblock, format!("{host} may be visited again."), block),
-            false => scene.send_with_undo(
-                block,
-                format!("{host} is blocked: what waits for it is dropped."),
-                unblock,
-            ),
-        }
+    match toggle {
+        Some((host, true)) => scene.unblock(host),
+        Some((host, false)) => scene.block(host),
+        None => {}
     }
 }
 

@@ -173,3 +173,25 @@ fn blocked_sites_are_listed() {
         [Command::UnblockSite("site-5.example.org".to_owned())]
     );
 }
+
+/// It was said that such a host may be visited again.
+#[test]
+fn of_a_host_that_another_entry_blocks_too_that_is_said() {
+    let cases = [
+        ("www.example.org", "example.org", true),
+        ("www.example.org", "*.example.org", true),
+        ("www.example.org", "=example.org", false),
+        ("example.org", "www.example.org", false),
+        ("badexample.org", "example.org", false),
+    ];
+    for (host, other, is_blocked_still) in cases {
+        let mut window = Window::at(Screen::Crawl);
+        let blocked = [host, other].map(str::to_owned).to_vec();
+        window.change(|model| Arc::make_mut(&mut model.crawl).blocked_sites = blocked);
+        window.press(&format!("Unblock {host}"));
+        assert!(!window.has("may be visited again"));
+        assert!(window.has(&format!("{host} is no blocked site any more")));
+        let words = format!("but {other} blocks it, too");
+        assert_eq!(window.has(&words), is_blocked_still, "{host}, {other}");
+    }
+}
