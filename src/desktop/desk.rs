@@ -525,6 +525,7 @@ impl Desk {
             let can = watcher.abilities();
             self.abilities.battery = can.battery;
             self.abilities.metered = can.metered;
+            self.abilities.processor = can.processor;
             self.abilities.idle_time = can.idle_time;
         }
         let tray = self.state.tray.as_ref();

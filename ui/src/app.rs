@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use eframe::egui::{
     CentralPanel, Context, Event, Frame, IconData, ImeEvent, Margin, Panel, ThemePreference, Ui,
-    ViewportBuilder, ViewportCommand, Visuals,
+    UserAttentionType, ViewportBuilder, ViewportCommand, Visuals,
 };
 
 use crate::command::{Command, Screen, ViewRequest};
@@ -141,10 +141,12 @@ pub struct App<B> {
     laid_out: Option<Layout>,
 }
 
-/// What decides on the layout, besides the screen. Some things find their place in their
-/// second frame only.
+/// What decides on the layout. Some things find their place in their second frame only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Layout {
+    /// The screen that was drawn, and the one that is drawn next.
+    drawn: Screen,
+    next: Screen,
     asks_first: bool,
     asks_to_join: bool,
     is_demo: bool,
@@ -282,6 +284,13 @@ impl<B: Backend> App<B> {
             ctx.send_viewport_cmd(ViewportCommand::Visible(true));
             ctx.send_viewport_cmd(ViewportCommand::Minimized(false));
             ctx.send_viewport_cmd(ViewportCommand::Focus);
+            // A window of Wayland can do none of that, but ask to be looked at. Elsewhere that
+            // mark would stay on a window that is in front already.
+            let has_focus = ctx.input(|input| input.viewport().focused == Some(true));
+            if self.is_wayland && !has_focus {
+                let urgent = UserAttentionType::Critical;
+                ctx.send_viewport_cmd(ViewportCommand::RequestUserAttention(urgent));
+            }
         }
     }
 
@@ -312,8 +321,10 @@ impl<B: Backend> App<B> {
     }
 
     /// Has the window drawn once more if its layout is another one.
-    fn settle(&mut self, ctx: &Context) {
+    fn settle(&mut self, ctx: &Context, drawn: Screen) {
         let layout = Layout {
+            drawn,
+            next: self.view.screen,
             asks_first: self.model.first_run.is_some(),
             asks_to_join: self.model.crawl.offer.is_some(),
             is_demo: self.model.demo.is_some(),
@@ -407,10 +418,9 @@ impl<B: Backend> eframe::App for App<B> {
         }
         window_ui(ui, &mut scene, &mut self.screens);
         let outlook = dialogs::dialog_ui(&ctx, &mut scene);
+        let drawn = scene.view.screen;
         if let Some(screen) = scene.next_screen {
             self.view.screen = screen;
-            // Draws twice: some things find their place in their second frame only.
-            ctx.request_repaint();
         }
         let undone = self.toasts.toasts_ui(&ctx);
         commands.extend(undone);
@@ -421,7 +431,7 @@ impl<B: Backend> eframe::App for App<B> {
         for command in commands {
             self.backend.send(command);
         }
-        self.settle(&ctx);
+        self.settle(&ctx, drawn);
         if self.follower.is_behind(&ctx) {
             ctx.request_repaint_after(Duration::from_millis(1));
         }

@@ -6,6 +6,7 @@
 use std::cell::Cell;
 use std::ops::RangeInclusive;
 
+use eframe::egui::accesskit::{Action, ActionData};
 use eframe::egui::{Context, DragValue, Id, Key, Response, Ui, vec2};
 
 use crate::format;
@@ -49,7 +50,9 @@ impl NumberField<'_> {
         // What was not drawn in between was let go of elsewhere, and is forgotten.
         let kept = kept.filter(|(drawn, _)| drawn + 1 >= pass);
         let shown = kept.map_or(self.value, |(_, number)| number);
-        let (least, most) = (self.least.min(self.value), *self.range.end());
+        // What is set may be out of range: a step up from there must not lead down.
+        let least = self.least.min(self.value);
+        let most = self.value.max(*self.range.end());
         // A step by a key or a screen reader is as long as the speed.
         let is_pressed = ui.input(|input| input.pointer.any_down());
         let speed = if is_pressed { self.drag_speed } else { 1.0 };
@@ -62,9 +65,7 @@ impl NumberField<'_> {
             // Typing 256 must not set a limit of 2 on the way.
             .update_while_editing(false)
             // A step is drawn before it is kept within its bounds.
-            .custom_formatter(|number, _| {
-                (self.write)((number as u32).clamp(least, most.max(self.value)))
-            })
+            .custom_formatter(|number, _| (self.write)((number as u32).clamp(least, most)))
             .custom_parser(|text| {
                 typed.set(Some(text.to_owned()));
                 None
@@ -72,18 +73,24 @@ impl NumberField<'_> {
         let response = ui.add_sized(vec2(self.width, theme::CONTROL_HEIGHT), field);
         let is_escape = ui.input(|input| input.key_pressed(Key::Escape));
         let is_taken_back = response.lost_focus() && is_escape;
-        let typed = typed.take();
-        if is_taken_back || typed.is_some() {
+        let (typed, given) = (typed.take(), given(ui, response.id));
+        if is_taken_back || typed.is_some() || given.is_some() {
             // It would read its text again in the next frame, even after Escape (egui 0.35).
             ui.data_mut(|data| data.remove_temp::<String>(response.id));
         }
-        let wanted = match typed {
+        ui.ctx().accesskit_node_builder(response.id, |node| {
+            // Steps do not lead there, but it can be set.
+            node.set_min_numeric_value((*self.range.start()).into());
+        });
+        let wanted = match (typed, given) {
             _ if is_taken_back => self.value,
-            Some(text) => self.read_or_refuse(scene, &text),
-            None => self.within(changed, least),
+            (Some(text), _) => self.read_or_refuse(scene, &text, shown),
+            (None, Some(number)) => self.possible(number, shown),
+            (None, None) => changed.clamp(least, most),
         };
         let is_changed = wanted != self.value;
-        if is_changed && (response.dragged() || response.has_focus()) {
+        let is_held = response.dragged() || response.has_focus();
+        if is_changed && is_held && given.is_none() {
             ui.data_mut(|data| data.insert_temp(aside, (pass, wanted)));
             return (response, None);
         }
@@ -91,24 +98,40 @@ impl NumberField<'_> {
         (response, is_changed.then_some(wanted))
     }
 
-    fn read_or_refuse(&self, scene: &mut Scene<'_>, text: &str) -> u32 {
+    fn read_or_refuse(&self, scene: &mut Scene<'_>, text: &str, shown: u32) -> u32 {
         if let Some(number) = (self.read)(text) {
-            return self.within(number, *self.range.start());
+            return self.possible(number, shown);
         }
-        let text: String = text.chars().take(TYPED_SHOWN).collect();
-        scene.refuse(format!(
-            "“{text}” cannot be {}: {} stays as it was. {}",
-            self.what, self.name, self.hint
-        ));
+        let stays = format!("{} stays as it was. {}", self.name, self.hint);
+        let text: String = text.trim().chars().take(TYPED_SHOWN).collect();
+        scene.refuse(match text.is_empty() {
+            true => format!("Nothing was typed: {stays}"),
+            false => format!("“{text}” cannot be {}: {stays}", self.what),
+        });
         self.value
     }
 
-    fn within(&self, number: u32, least: u32) -> u32 {
-        match number == self.value {
+    /// What comes of a number that was meant as it is. What is shown, steps have led to.
+    fn possible(&self, number: u32, shown: u32) -> u32 {
+        match [self.value, shown].contains(&number) {
             true => number,
-            false => number.clamp(least, *self.range.end()),
+            false => number.clamp(*self.range.start(), *self.range.end()),
         }
     }
+}
+
+/// What a screen reader sets this field to in this frame, if it does. That is meant as it is,
+/// and 0 too: no hand was on its way to somewhere else.
+fn given(ui: &Ui, field: Id) -> Option<u32> {
+    ui.input(|input| {
+        let requests = input.accesskit_action_requests(field, Action::SetValue);
+        let numbers = requests.filter_map(|request| match request.data {
+            // A part of one is not none at all.
+            Some(ActionData::NumericValue(number)) => Some(number.ceil() as u32),
+            _ => None,
+        });
+        numbers.last()
+    })
 }
 
 /// A number that may be 0 for "no limit", after its name.
@@ -152,10 +175,9 @@ pub fn end_typing(ctx: &Context) {
     }
 }
 
-/// Reads what may be typed into a limit: a number, `no limit`, nothing.
+/// Reads what may be typed into a limit: a number, `no limit`.
 fn read_limit(text: &str, unit: &str) -> Option<u32> {
     match text.trim() {
-        "" => Some(0),
         words if words.eq_ignore_ascii_case("no limit") => Some(0),
         number => read(number, unit),
     }
@@ -204,7 +226,6 @@ mod tests {
             ("50%", "%", 50),
             ("no limit", "GB", 0),
             ("No Limit", "GB", 0),
-            ("", "GB", 0),
             ("0", "GB", 0),
         ] {
             assert_eq!(read_limit(text, unit), Some(limit), "{text}");
@@ -227,10 +248,12 @@ mod tests {
         assert_eq!(read_limit("99,999,999,999", "GB"), Some(u32::MAX));
     }
 
-    /// `0.5` was no limit at all, `2,5` was 25, and `500 MB` were 500 GB.
+    /// Nothing and `0.5` were no limit at all, `2,5` was 25, and `500 MB` were 500 GB.
     #[test]
     fn what_is_no_whole_number_of_the_unit_is_not_read() {
         for text in [
+            "",
+            " ",
             "0.5",
             "0.500",
             "2,5",

@@ -76,6 +76,7 @@ pub fn model() -> Model {
             file_dialog: true,
             battery: true,
             metered: true,
+            processor: true,
             idle_time: false,
             start_at_login: true,
             most_fetches: 128,

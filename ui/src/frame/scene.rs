@@ -54,6 +54,28 @@ impl Scene<'_> {
         self.toasts.say(text, Some(undo), self.time_secs);
     }
 
+    /// Blocks a site, with the way back.
+    pub fn block(&mut self, host: String) {
+        let text =
+            format!("{host} is blocked, with all hosts under it: what waits for them is dropped.");
+        let undo = Command::UnblockSite(host.clone());
+        self.send_with_undo(Command::BlockSite(host), text, undo);
+    }
+
+    /// Takes an entry off the blocked sites, with the way back. Others may mean the same hosts.
+    pub fn unblock(&mut self, entry: String) {
+        let mut others = self.model.crawl.blocked_sites.iter();
+        let other = others.find(|other| **other != entry && is_under(&entry, other));
+        let text = match other {
+            Some(other) => {
+                format!("{entry} is no blocked site any more, but {other} blocks it, too.")
+            }
+            None => format!("{entry} is no blocked site any more."),
+        };
+        let undo = Command::BlockSite(entry.clone());
+        self.send_with_undo(Command::UnblockSite(entry), text, undo);
+    }
+
     /// Says why what was typed is not taken.
     pub fn refuse(&mut self, text: impl Into<String>) {
         self.has_refused = true;
@@ -88,6 +110,13 @@ impl Scene<'_> {
             utc_offset_minutes: self.model.utc_offset_minutes,
         }
     }
+}
+
+/// Whether a host is under the one of an entry of the blocked sites, and blocked with it.
+fn is_under(host: &str, entry: &str) -> bool {
+    let above = entry.strip_prefix("*.").unwrap_or(entry);
+    let under = host.strip_suffix(above);
+    under.is_some_and(|under| under.ends_with('.'))
 }
 
 /// The settings as the user last set them.

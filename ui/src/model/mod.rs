@@ -359,6 +359,8 @@ pub struct Abilities {
     pub battery: bool,
     /// It is known whether the connection is paid by volume.
     pub metered: bool,
+    /// It is known how busy other programs keep the processor.
+    pub processor: bool,
     /// It is known whether somebody uses the computer.
     pub idle_time: bool,
     /// The program can be started at login.

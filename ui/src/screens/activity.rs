@@ -3,7 +3,6 @@
 use eframe::egui::{Align, Button, Color32, Label, Layout, RichText, Ui};
 use egui_extras::{Column, TableBuilder};
 
-use crate::command::Command;
 use crate::format;
 use crate::frame::{Scene, shortcuts};
 use crate::model::{Outcome, Refused, ResultRow};
@@ -205,12 +204,7 @@ fn results_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         });
     scene.view.results_rows = drawn.ask();
     if let Some(host) = block {
-        let text = format!("{host} is blocked: what waits for it is dropped.");
-        scene.send_with_undo(
-            Command::BlockSite(host.clone()),
-            text,
-            Command::UnblockSite(host),
-        );
+        scene.block(host);
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use eframe::egui::{Label, RichText, TextEdit, Ui, vec2};
+use eframe::egui::accesskit::{Action, NodeId};
+use eframe::egui::{Event, Label, Rect, RichText, ScrollArea, TextEdit, Ui, vec2};
 
 use super::join;
 use crate::command::Command;
@@ -45,7 +46,7 @@ pub fn crawl_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut CrawlState) {
 /// A demo has a web of its own, and nothing else can be done with it.
 fn demo_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     parts::titled_card_ui(ui, "Where the demo begins", |ui| {
-        for seed in scene.model.crawl.seeds.iter().take(SEEDS_SHOWN) {
+        for seed in scene.model.crawl.seeds.iter().take(LINES_SHOWN) {
             ui.add(Label::new(RichText::new(seed).monospace()).truncate());
         }
         parts::weak_ui(
@@ -92,7 +93,7 @@ fn add_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut CrawlState) {
             None => good.push(line.text.clone()),
             Some(problem) => {
                 bad.push(line.text.as_str());
-                if bad.len() <= SEEDS_SHOWN {
+                if bad.len() <= LINES_SHOWN {
                     let text = format!("{} {}: {problem}", symbols::PROBLEM, line.text);
                     ui.add(Label::new(RichText::new(text).color(palette.red)).wrap());
                 }
@@ -128,15 +129,69 @@ fn add_ui(ui: &mut Ui, scene: &mut Scene<'_>, state: &mut CrawlState) {
     });
 }
 
-/// Seeds, or lines that are none, that are listed at most; the rest is counted.
-const SEEDS_SHOWN: usize = 50;
+/// Lines of a list that does not scroll by itself, at most; the rest is counted.
+const LINES_SHOWN: usize = 50;
 
 /// Says how many are not listed, if any are not.
 fn more_ui(ui: &mut Ui, number: usize) {
-    if number > SEEDS_SHOWN {
-        let more = (number - SEEDS_SHOWN) as u64;
+    if number > LINES_SHOWN {
+        let more = (number - LINES_SHOWN) as u64;
         ui.weak(format!("and {} more", format::count(more)));
     }
+}
+
+/// Rows of a list in sight at once; a longer one scrolls.
+const IN_SIGHT: usize = 10;
+
+/// Lists what may be many thousands, each with a button, of which only what is in sight is
+/// drawn. Gives the one whose button was pressed.
+fn list_ui<'a>(
+    ui: &mut Ui,
+    name: &str,
+    items: &'a [String],
+    word: &str,
+    style: fn(RichText) -> RichText,
+) -> Option<&'a String> {
+    ui.spacing_mut().item_spacing.y = 0.0;
+    let area = ScrollArea::vertical()
+        .id_salt(name)
+        .auto_shrink([false, true])
+        .max_height(IN_SIGHT as f32 * theme::ROW_HEIGHT)
+        .animated(false);
+    let mut pressed = None;
+    // What is to be brought into sight; a widget that is drawn takes its call away.
+    let called: Vec<NodeId> = ui.input(|input| {
+        let calls = input.events.iter().filter_map(|event| match event {
+            Event::AccessKitActionRequest(call) => Some(call),
+            _ => None,
+        });
+        let calls = calls.filter(|call| call.action == Action::ScrollIntoView);
+        calls.map(|call| call.target_node).collect()
+    });
+    let mut wanted: Option<Rect> = None;
+    let drawn = area.show_rows(ui, theme::ROW_HEIGHT, items.len(), |ui, rows| {
+        for item in items.get(rows).unwrap_or_default() {
+            ui.horizontal(|ui| {
+                let label = || format!("{word} {item}");
+                let button = parts::row_button_ui(ui, word, label);
+                if button.clicked() {
+                    pressed = Some(item);
+                }
+                let text = ui.add(Label::new(style(RichText::new(item))).truncate());
+                for part in [button, text] {
+                    let is_called = called.contains(&part.id.accesskit_id());
+                    wanted = is_called.then_some(part.rect).or(wanted);
+                }
+            });
+        }
+    });
+    if let Some(part) = wanted {
+        // The list scrolls to it. The screen around it has to, as well, and is not told.
+        let (top, bottom) = (drawn.inner_rect.top(), drawn.inner_rect.bottom());
+        let moves = part.center().y.min(bottom).max(top) - part.center().y;
+        ui.scroll_to_rect(part.translate(vec2(0.0, moves)), None);
+    }
+    pressed
 }
 
 fn seeds_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
@@ -147,19 +202,11 @@ fn seeds_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
             "No web site of your own yet. This computer fetches what its peers send.",
         );
     }
-    ui.spacing_mut().item_spacing.y = 0.0;
-    let mut remove = None;
-    for seed in seeds.iter().take(SEEDS_SHOWN) {
-        ui.horizontal(|ui| {
-            let label = || format!("Remove {seed}");
-            if parts::row_button_ui(ui, "Remove", label).clicked() {
-                remove = Some(seed.clone());
-            }
-            ui.add(Label::new(RichText::new(seed).monospace()).truncate());
-        });
+    let remove = list_ui(ui, "seeds", seeds, "Remove", RichText::monospace);
+    if seeds.len() > IN_SIGHT {
+        ui.weak(format!("{} web sites", format::count(seeds.len() as u64)));
     }
-    more_ui(ui, seeds.len());
-    if let Some(seed) = remove {
+    if let Some(seed) = remove.cloned() {
         let text = format!(
             "{seed} is no beginning any more. What was found from there is still fetched; \
              block the site to end that."
@@ -244,20 +291,8 @@ fn blocked_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     if blocked.is_empty() {
         parts::weak_ui(ui, "None. Block a site on the Activity or Queues screen.");
     }
-    ui.spacing_mut().item_spacing.y = 0.0;
-    let mut unblock = None;
-    for host in blocked {
-        ui.horizontal(|ui| {
-            let label = || format!("Unblock {host}");
-            if parts::row_button_ui(ui, "Unblock", label).clicked() {
-                unblock = Some(host.clone());
-            }
-            ui.label(host);
-        });
-    }
-    if let Some(host) = unblock {
-        let text = format!("{host} may be visited again.");
-        let undo = Command::BlockSite(host.clone());
-        scene.send_with_undo(Command::UnblockSite(host), text, undo);
+    let unblock = list_ui(ui, "blocked", blocked, "Unblock", |text| text);
+    if let Some(entry) = unblock.cloned() {
+        scene.unblock(entry);
     }
 }

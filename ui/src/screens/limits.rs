@@ -265,9 +265,10 @@ fn pauses_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         settings.pause_on_metered,
         Setting::PauseOnMetered,
     );
-    check_ui(
+    sensed_ui(
         ui,
         scene,
+        abilities.processor,
         "When other programs keep the processor busy",
         settings.pause_when_busy,
         Setting::PauseWhenBusy,
@@ -283,6 +284,7 @@ fn pauses_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     let senses = [
         (abilities.battery, "runs on battery"),
         (abilities.metered, "is on a metered connection"),
+        (abilities.processor, "is busy with other programs"),
         (abilities.idle_time, "is in use"),
     ];
     let untold = senses.into_iter().filter(|(able, _)| !able);

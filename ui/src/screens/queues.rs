@@ -3,10 +3,10 @@
 use eframe::egui::{Align, Label, Layout, Ui, vec2};
 use egui_extras::{Column, TableBuilder};
 
-use crate::command::{Command, HostColumn};
+use crate::command::HostColumn;
 use crate::format;
-use crate::frame::{Scene, shortcuts};
-use crate::model::{HostRow, Memory, RunState};
+use crate::frame::{Scene, shortcuts, status};
+use crate::model::{HostRow, Memory, RunState, WaitReason};
 use crate::parts;
 use crate::scroll;
 use crate::table::{self, Drawn, sort_head_ui};
@@ -56,12 +56,9 @@ pub fn queues_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     }
     if scene.model.hosts.total > 0 {
         table::wide_ui(ui, TABLE_WIDTH, |ui| table_ui(ui, scene));
-    } else if matches!(scene.model.state, RunState::Stopped | RunState::Starting) {
-        parts::empty_ui(
-            ui,
-            "The hosts are listed while it runs",
-            "What waits for them is kept. Press Start to go on with it.",
-        );
+    } else if let Some(what_to_do) = why_unlisted(&scene.model.state) {
+        let words = format!("What waits for them is kept. {what_to_do}");
+        parts::empty_ui(ui, "The hosts are listed while it runs", &words);
     } else if scene.view.hosts.search.is_empty() {
         parts::empty_ui(
             ui,
@@ -75,6 +72,32 @@ pub fn queues_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
             "No host matches",
             "Clear the search to see all of them.",
         );
+    }
+}
+
+/// What to do where the hosts are not known, because nothing runs that knows them.
+fn why_unlisted(state: &RunState) -> Option<&'static str> {
+    match state {
+        RunState::Starting => Some("It is starting."),
+        RunState::Finishing { .. } => Some("It is about to stop."),
+        RunState::NeedsYou {
+            is_running: false, ..
+        } => Some("The line at the top says what is in the way."),
+        RunState::Stopped => Some("Press Start to go on with it."),
+        RunState::Crawling
+        | RunState::Waiting(_)
+        | RunState::Paused(_)
+        | RunState::NeedsYou { .. } => None,
+    }
+}
+
+/// What is said in place of when a host comes next, while none does.
+fn held_word(state: &RunState) -> Option<&'static str> {
+    match state {
+        RunState::Paused(_) => Some("paused"),
+        RunState::Finishing { .. } => Some("stopping"),
+        RunState::Waiting(WaitReason::Offline | WaitReason::CannotJoin) => Some("waiting"),
+        _ => None,
     }
 }
 
@@ -104,6 +127,9 @@ fn memory_ui(ui: &mut Ui, memory: Memory) {
 fn table_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
     let hosts = &scene.model.hosts;
     let now_ms = scene.model.now_ms;
+    let held = held_word(&scene.model.state);
+    let why_held = held.map(|_| status::sentence(scene.model));
+    let held = held.zip(why_held.as_deref());
     let request = &mut scene.view.hosts;
     let mut drawn = Drawn::default();
     let mut toggle = None;
@@ -154,7 +180,7 @@ fn table_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
                     ui.add(Label::new(&host.host).truncate())
                         .on_hover_text(&host.host);
                 });
-                for (text, tip) in figures(host, now_ms) {
+                for (text, tip) in figures(host, now_ms, held) {
                     row.col(|ui| {
                         let figure = parts::number_ui(ui, text);
                         if let Some(tip) = tip {
@@ -172,22 +198,20 @@ fn table_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
             });
         });
     request.rows = drawn.ask();
-    if let Some((host, blocked)) = toggle {
-        let block = Command::BlockSite(host.clone());
-        let unblock = Command::UnblockSite(host.clone());
-        match blocked {
-            true => scene.send_with_undo(unblock, format!("{host} may be visited again."), block),
-            false => scene.send_with_undo(
-                block,
-                format!("{host} is blocked: what waits for it is dropped."),
-                unblock,
-            ),
-        }
+    match toggle {
+        Some((host, true)) => scene.unblock(host),
+        Some((host, false)) => scene.block(host),
+        None => {}
     }
 }
 
-/// The cells after the name, with what is under the pointer.
-fn figures(host: &HostRow, now_ms: u64) -> [(String, Option<String>); 8] {
+/// The cells after the name, with what is under the pointer. While nothing new is fetched,
+/// `held` has the word for that, and why.
+fn figures(
+    host: &HostRow,
+    now_ms: u64,
+    held: Option<(&str, &str)>,
+) -> [(String, Option<String>); 8] {
     let count = |number| (format::count(number), None);
     let unread = || {
         let tip = "known once it is read from disk";
@@ -202,7 +226,10 @@ fn figures(host: &HostRow, now_ms: u64) -> [(String, Option<String>); 8] {
         None if host.is_away => unread(),
         None => ("fetching".to_owned(), None),
         Some(_) if host.waiting() == 0 => ("–".to_owned(), Some("nothing waits".to_owned())),
-        Some(at_ms) => (format::until(at_ms, now_ms), None),
+        Some(at_ms) => match held {
+            Some((word, why)) => (word.to_owned(), Some(why.to_owned())),
+            None => (format::until(at_ms, now_ms), None),
+        },
     };
     let delay = format::lasting(host.delay_ms);
     let delay = match host.delay_why.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use eframe::egui::{Ui, WidgetInfo, WidgetType, vec2};
+use eframe::egui::{Ui, vec2};
 
 use crate::frame::Scene;
 use crate::model::{DayHours, Setting, WEEKDAYS};
@@ -74,13 +74,10 @@ fn hour_ui(
     if let Some(Ok(changed)) = changed.map(u8::try_from) {
         *hour = changed;
     }
-    let (enabled, value) = (ui.is_enabled(), f64::from(*hour));
-    response.widget_info(|| {
-        let mut info = WidgetInfo::drag_value(enabled, value);
-        info.typ = WidgetType::DragValue;
-        info.label = Some(label.to_owned());
-        info
-    });
+    // It has no label on the screen. All else that is told of it stays: it knows of steps that
+    // are not taken over yet.
+    ui.ctx()
+        .accesskit_node_builder(response.id, |node| node.set_label(label));
 }
 
 /// The day as a bar of 24 hours.

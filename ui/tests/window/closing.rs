@@ -1,7 +1,7 @@
 //! Closing the window.
 
 use super::*;
-use peercrawl_ui::egui::{ViewportCommand, ViewportEvent};
+use peercrawl_ui::egui::{UserAttentionType, ViewportCommand, ViewportEvent};
 use peercrawl_ui::model::{Demo, OnClose, RunState};
 
 fn close(window: &mut Window) {
@@ -46,16 +46,46 @@ fn on_wayland_the_window_is_minimised_and_goes_on() {
         .0
         .get_by_role_and_label(Role::Button, "Keep crawling")
         .click();
+    let commands = viewport_commands(&mut window);
+    assert!(commands.contains(&ViewportCommand::Minimized(true)));
+    assert!(!commands.contains(&ViewportCommand::Visible(false)));
+    let remembered = changed(Setting::OnClose(OnClose::KeepCrawling));
+    assert_eq!(window.sent(), remembered, "and nothing of being hidden");
+}
+
+/// What the next frames ask of the window itself.
+fn viewport_commands(window: &mut Window) -> Vec<ViewportCommand> {
     let mut commands = Vec::new();
     for _ in 0..4 {
         window.0.step();
         let viewports = window.0.output().viewport_output.values();
         commands.extend(viewports.flat_map(|one| one.commands.clone()));
     }
-    assert!(commands.contains(&ViewportCommand::Minimized(true)));
-    assert!(!commands.contains(&ViewportCommand::Visible(false)));
-    let remembered = changed(Setting::OnClose(OnClose::KeepCrawling));
-    assert_eq!(window.sent(), remembered, "and nothing of being hidden");
+    commands
+}
+
+/// On Wayland nothing happened: no window can come to the front by itself there.
+#[test]
+fn a_window_that_is_called_comes_to_the_front_or_asks_to_be_looked_at() {
+    let call = |mut window: Window, has_focus: bool| {
+        let viewports = &mut window.0.input_mut().viewports;
+        let root = viewports.values_mut().next().expect("a window");
+        root.focused = Some(has_focus);
+        window.0.step();
+        Arc::make_mut(&mut window.0.state_mut().backend_mut().model).raise_window += 1;
+        viewport_commands(&mut window)
+    };
+    let wayland = || Window::open_as(made_up::model(), 1_280.0, 1_800.0, App::on_wayland);
+    let front = [
+        ViewportCommand::Visible(true),
+        ViewportCommand::Minimized(false),
+        ViewportCommand::Focus,
+    ];
+    let asks = ViewportCommand::RequestUserAttention(UserAttentionType::Critical);
+    // Once, and on X11 not at all: there somebody would have to take it away again.
+    assert_eq!(call(Window::open(made_up::model()), false), front);
+    assert_eq!(call(wayland(), true), front);
+    assert_eq!(call(wayland(), false), [&front[..], &[asks]].concat());
 }
 
 #[test]

@@ -173,3 +173,75 @@ fn blocked_sites_are_listed() {
         [Command::UnblockSite("site-5.example.org".to_owned())]
     );
 }
+
+/// It was said that such a host may be visited again.
+#[test]
+fn of_a_host_that_another_entry_blocks_too_that_is_said() {
+    let cases = [
+        ("www.example.org", "example.org", true),
+        ("www.example.org", "*.example.org", true),
+        ("www.example.org", "=example.org", false),
+        ("example.org", "www.example.org", false),
+        ("badexample.org", "example.org", false),
+    ];
+    for (host, other, is_blocked_still) in cases {
+        let mut window = Window::at(Screen::Crawl);
+        let blocked = [host, other].map(str::to_owned).to_vec();
+        window.change(|model| Arc::make_mut(&mut model.crawl).blocked_sites = blocked);
+        window.press(&format!("Unblock {host}"));
+        assert!(!window.has("may be visited again"));
+        assert!(window.has(&format!("{host} is no blocked site any more")));
+        let words = format!("but {other} blocks it, too");
+        assert_eq!(window.has(&words), is_blocked_still, "{host}, {other}");
+    }
+}
+
+/// So many web sites to begin with.
+fn with_seeds(number: usize, height: f32) -> Window {
+    let mut model = made_up::model();
+    let seeds = (0..number).map(|number| format!("https://site-{number}.example.net/"));
+    Arc::make_mut(&mut model.crawl).seeds = seeds.collect();
+    let mut window = Window::open_sized(model, 1_280.0, height);
+    window.go(Screen::Crawl);
+    window
+}
+
+/// Those after the first fifty could be neither seen nor removed.
+#[test]
+fn of_very_many_web_sites_each_can_be_removed_and_only_those_in_sight_are_drawn() {
+    let mut window = with_seeds(5_000, 1_800.0);
+    assert!(window.has("5,000 web sites"));
+    let drawn = |window: &Window| window.0.query_all_by_label_contains("Remove ").count();
+    assert!(drawn(&window) <= 12, "{}", drawn(&window));
+    window.0.get_by_label("https://site-0.example.net/").hover();
+    window.0.run();
+    window.0.event(Event::MouseWheel {
+        unit: MouseWheelUnit::Point,
+        delta: vec2(0.0, -200_000.0),
+        phase: TouchPhase::Move,
+        modifiers: Modifiers::NONE,
+    });
+    // The wheel goes on smoothly for a while.
+    window.0.run_steps(24);
+    window.0.run();
+    assert!(drawn(&window) <= 12, "{}", drawn(&window));
+    window.press("Remove https://site-4999.example.net/");
+    let last = vec!["https://site-4999.example.net/".to_owned()];
+    assert_eq!(window.sent(), [Command::RemoveSeeds(last)]);
+    assert!(window.has("4,999 web sites"));
+}
+
+#[test]
+fn the_keyboard_comes_by_every_web_site_and_past_them() {
+    let mut window = with_seeds(60, 600.0);
+    let wanted = (0..60).map(|number| format!("Remove https://site-{number}.example.net/"));
+    let wanted: Vec<String> = wanted.collect();
+    let first = (0..40).find(|_| window.tab() == wanted[0]);
+    assert!(first.is_some(), "it is reached");
+    for label in &wanted[1..] {
+        assert_eq!(window.tab(), *label);
+        let button = window.rect(Role::Button, label);
+        assert!(button.top() >= 0.0 && button.bottom() <= 600.0, "{label}");
+    }
+    assert_eq!(window.tab(), "Only the hosts above");
+}

@@ -1,6 +1,7 @@
 //! What holds on every screen.
 
 use super::*;
+use peercrawl_ui::egui::{Pos2, Shape};
 
 /// Every window that there is: its name, what it draws, and at which screen.
 fn every_model() -> Vec<(String, Model, Option<Screen>)> {
@@ -41,14 +42,125 @@ fn every_control_has_a_label() {
     }
 }
 
-#[test]
-fn nothing_is_wider_than_the_smallest_window() {
-    for (name, window) in every_window(900.0, 600.0) {
-        for (role, label, rect) in controls(&window) {
-            let inside = rect.left() >= 0.0 && rect.right() <= 900.0;
-            assert!(inside, "{name}: {role:?} {label:?} at {rect:?}");
+/// The windows that there is always room for: their size in points, and pixels for each.
+const ROOMY: [(f32, f32, f32); 4] = [
+    (900.0, 600.0, 1.0),
+    (900.0, 600.0, 2.0),
+    (1_280.0, 800.0, 1.0),
+    (1_280.0, 800.0, 2.0),
+];
+
+/// Every window that is so large, and a name for each.
+fn every_roomy_window() -> impl Iterator<Item = (String, Window, Rect)> {
+    ROOMY.into_iter().flat_map(|(width, height, scale)| {
+        every_model().into_iter().map(move |(name, model, screen)| {
+            let mut window = open_at(model, screen, width, height);
+            window.0.set_pixels_per_point(scale);
+            window.0.run();
+            let all = Rect::from_min_size(Pos2::ZERO, vec2(width, height));
+            (format!("{width}x{height} at {scale}, {name}"), window, all)
+        })
+    })
+}
+
+/// What is written or can be used.
+fn things(window: &Window) -> impl Iterator<Item = egui_kittest::Node<'_>> {
+    window.0.query_all(By::new().predicate(|node| {
+        matches!(
+            node.role(),
+            Role::Label
+                | Role::Heading
+                | Role::Button
+                | Role::CheckBox
+                | Role::RadioButton
+                | Role::ComboBox
+                | Role::SpinButton
+                | Role::TextInput
+                | Role::MultilineTextInput
+        )
+    }))
+}
+
+/// Where it is, in points.
+fn place(window: &Window, thing: &egui_kittest::Node<'_>) -> Rect {
+    thing.rect() / window.0.ctx.pixels_per_point()
+}
+
+/// What is written: the words, where they are, and where nothing of them is cut off.
+fn texts(window: &Window) -> Vec<(String, Rect, Rect)> {
+    fn inside(shape: &Shape, clip: Rect, found: &mut Vec<(String, Rect, Rect)>) {
+        match shape {
+            Shape::Vec(shapes) => shapes.iter().for_each(|one| inside(one, clip, found)),
+            Shape::Text(text) if !text.galley.is_empty() => {
+                let words = text.galley.text().to_owned();
+                found.push((words, text.visual_bounding_rect(), clip));
+            }
+            _ => {}
         }
     }
+    let mut found = Vec::new();
+    for shape in &window.0.output().shapes {
+        inside(&shape.shape, shape.clip_rect, &mut found);
+    }
+    found
+}
+
+/// Only the controls were looked at, and only whether they are in the window.
+#[test]
+fn nothing_is_cut_off_at_its_sides() {
+    let mut wrong = Vec::new();
+    for (name, window, all) in every_roomy_window() {
+        for thing in things(&window) {
+            let rect = place(&window, &thing);
+            if rect.left() < all.left() || rect.right() > all.right() {
+                wrong.push(format!("{name}: {thing:?} at {rect:?}"));
+            }
+        }
+        // A field is for more text than it shows.
+        let is_field = |role| matches!(role, Role::TextInput | Role::MultilineTextInput);
+        let fields: Vec<Rect> = things(&window)
+            .filter(|thing| is_field(thing.accesskit_node().role()))
+            .map(|thing| place(&window, &thing))
+            .collect();
+        for (words, rect, clip) in texts(&window) {
+            let clip = clip.expand(1.0);
+            let is_cut = rect.left() < clip.left() || rect.right() > clip.right();
+            if is_cut && !fields.iter().any(|field| field.contains(rect.center())) {
+                wrong.push(format!("{name}: {words:?} at {rect:?} in {clip:?}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn what_is_below_the_window_can_be_scrolled_to() {
+    let mut wrong = Vec::new();
+    for (name, mut window, all) in every_roomy_window() {
+        let below = |window: &Window, thing: &egui_kittest::Node<'_>| {
+            place(window, thing).bottom() > all.bottom() + 1.0
+        };
+        let lowest = things(&window).max_by(|one, other| {
+            let bottom = |thing| place(&window, thing).bottom();
+            bottom(one).total_cmp(&bottom(other))
+        });
+        let lowest = lowest.expect("something");
+        if !below(&window, &lowest) {
+            continue;
+        }
+        let words = |thing: &egui_kittest::Node<'_>| {
+            let node = thing.accesskit_node();
+            (node.role(), node.label(), node.value())
+        };
+        let wanted = words(&lowest);
+        lowest.scroll_to_me();
+        window.0.run();
+        let mut same = things(&window).filter(|thing| words(thing) == wanted);
+        if !same.any(|thing| !below(&window, &thing)) {
+            wrong.push(format!("{name}: {wanted:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// What is in tables that a narrow window scrolls sideways.

@@ -99,6 +99,12 @@ fn it_does_not_begin_with_a_limit_that_was_refused() {
         press(&mut window, "Start crawling");
         assert_eq!(window.sent(), []);
         assert!(window.has("“fast” cannot be a limit: Download stays as it was."));
+        window.click(Role::SpinButton, "Download");
+        window.0.key_press_modifiers(Modifiers::COMMAND, Key::A);
+        window.key(Key::Backspace);
+        press(&mut window, "Start crawling");
+        assert_eq!(window.sent(), []);
+        assert!(window.has("Nothing was typed: Download stays as it was."));
         press(&mut window, "Start crawling");
         let site = Begin::Site("https://example.org/".to_owned());
         assert_eq!(window.sent(), began(vec![], site));

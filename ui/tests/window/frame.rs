@@ -398,7 +398,8 @@ fn the_undo_that_is_about_to_be_pressed_stays_what_it_is() {
     window.press("Block site-1.example.org");
     window.press("Block site-2.example.org");
     window.sent();
-    let undo = "Undo: site-2.example.org is blocked: what waits for it is dropped.";
+    let undo = "Undo: site-2.example.org is blocked, with all hosts under it: what waits for them \
+                is dropped.";
     window.0.get_by_role_and_label(Role::Button, undo).focus();
     window.0.run_steps(4);
     let notice = |id| Notice {

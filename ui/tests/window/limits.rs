@@ -57,6 +57,19 @@ fn every_switch_is_sent() {
     assert_eq!(window.sent(), changed(Setting::OnlyWhenUnused(true)));
 }
 
+/// It was offered on Windows and macOS, where it did nothing.
+#[test]
+fn a_busy_processor_is_offered_only_where_it_is_noticed() {
+    let name = "When other programs keep the processor busy";
+    let mut window = Window::at(Screen::Limits);
+    window.change(|model| model.abilities.processor = false);
+    window.click(Role::CheckBox, name);
+    assert_eq!(window.sent(), []);
+    window.change(|model| model.abilities.processor = true);
+    window.click(Role::CheckBox, name);
+    assert_eq!(window.sent(), changed(Setting::PauseWhenBusy(true)));
+}
+
 #[test]
 fn every_choice_is_sent() {
     let choices = [
@@ -130,7 +143,10 @@ fn what_the_computer_does_not_tell_is_named() {
     assert!(window.has("whether it runs on battery or is in use."));
     window.change(|model| model.abilities.metered = false);
     assert!(window.has("runs on battery, is on a metered connection or is in use."));
+    window.change(|model| model.abilities.processor = false);
+    assert!(window.has("connection, is busy with other programs or is in use."));
     window.change(|model| {
+        model.abilities.processor = true;
         model.abilities.battery = true;
         model.abilities.metered = true;
         model.abilities.idle_time = true;

@@ -1,7 +1,7 @@
 //! Fields for numbers, wherever they are.
 
 use super::*;
-use peercrawl_ui::egui::accesskit::{Action, ActionRequest};
+use peercrawl_ui::egui::accesskit::{Action, ActionData, ActionRequest};
 use peercrawl_ui::egui::{Pos2, pos2};
 use peercrawl_ui::model::{DayHours, PauseReason, RunState};
 
@@ -91,16 +91,88 @@ fn what_is_dragged_while_its_screen_goes_is_forgotten() {
 
 /// As a screen reader does it.
 fn ask(window: &mut Window, label: &str, action: Action) {
+    ask_with(window, label, action, None);
+}
+
+fn set_by_reader(window: &mut Window, label: &str, number: f64) {
+    let number = ActionData::NumericValue(number);
+    ask_with(window, label, Action::SetValue, Some(number));
+}
+
+fn ask_with(window: &mut Window, label: &str, action: Action, data: Option<ActionData>) {
     let field = window.0.get_by_role_and_label(Role::SpinButton, label);
     let (target_node, target_tree) = field.accesskit_node().locate();
     let request = ActionRequest {
         action,
         target_node,
         target_tree,
-        data: None,
+        data,
     };
     window.0.event(Event::AccessKitActionRequest(request));
     window.0.run();
+}
+
+/// 0 was taken for the end of a drag, and became 1.
+#[test]
+fn what_a_screen_reader_sets_is_taken_as_it_is() {
+    for (screen, label, number, setting) in [
+        (Screen::Limits, "Download", 0.0, Setting::DownloadKibPerS(0)),
+        (Screen::Limits, "Connections", 0.0, Setting::Connections(0)),
+        (Screen::Limits, "Upload", 0.5, Setting::UploadKibPerS(1)),
+        (Screen::Limits, "Processor", 300.0, Setting::CpuPercent(100)),
+        (Screen::Archive, "Disk limit", 0.0, Setting::DiskGb(0)),
+        (Screen::Crawl, DEPTH, 3.0, Setting::MaxDepth(3)),
+    ] {
+        let mut window = at(screen);
+        let field = window.0.get_by_role_and_label(Role::SpinButton, label);
+        let least = field.accesskit_node().min_numeric_value();
+        assert_eq!(least, Some(0.0), "{label}");
+        set_by_reader(&mut window, label, number);
+        assert_eq!(window.sent(), changed(setting.clone()), "{label}");
+        // Also while it has the keyboard, which does not have to leave it for that.
+        let mut window = at(screen);
+        window.click(Role::SpinButton, label);
+        set_by_reader(&mut window, label, number);
+        assert_eq!(window.sent(), changed(setting), "{label}");
+        window.key(Key::Enter);
+        assert_eq!(window.sent(), [], "{label}");
+    }
+}
+
+/// Of 128 that are set and 10 that are possible, a step up made 10.
+#[test]
+fn a_step_from_out_of_range_is_a_step() {
+    let open = || {
+        let mut model = made_up::model();
+        model.abilities.most_fetches = 10;
+        Arc::make_mut(&mut model.settings).connections = 128;
+        let mut window = Window::open(model);
+        window.go(Screen::Limits);
+        window
+    };
+    for (key, action, sent) in [
+        (Key::ArrowUp, Action::Increment, vec![]),
+        (
+            Key::ArrowDown,
+            Action::Decrement,
+            changed(Setting::Connections(127)),
+        ),
+    ] {
+        let mut window = open();
+        window.click(Role::SpinButton, "Connections");
+        window.key(key);
+        window.key(Key::Enter);
+        assert_eq!(window.sent(), sent, "{key:?}");
+        let mut window = open();
+        ask(&mut window, "Connections", action);
+        assert_eq!(window.sent(), sent, "{action:?}");
+    }
+    let mut window = open();
+    let held = drag(&mut window, "Connections", 40.0);
+    let_go(&mut window, held);
+    assert_eq!(window.sent(), []);
+    window.set_number("Connections", "200");
+    assert_eq!(window.sent(), changed(Setting::Connections(10)));
 }
 
 /// A step was a part of one and lost, or as many as a point of dragging is.
@@ -151,6 +223,23 @@ fn an_arrow_key_or_a_screen_reader_changes_a_number_by_one() {
     }
 }
 
+/// The hour that is set was told until the step was taken over.
+#[test]
+fn a_step_is_told_to_a_screen_reader_at_once() {
+    for (screen, label, number) in [
+        (Screen::Limits, "Monday from", 8.0),
+        (Screen::Limits, "Download", 257.0),
+    ] {
+        let mut window = at(screen);
+        window.click(Role::SpinButton, label);
+        window.key(Key::ArrowUp);
+        let field = window.0.get_by_role_and_label(Role::SpinButton, label);
+        let told = field.accesskit_node().numeric_value();
+        assert_eq!(told, Some(number), "{label}");
+        assert_eq!(window.sent(), [], "{label}");
+    }
+}
+
 #[test]
 fn no_limit_is_typed_and_not_met_below_one() {
     let mut window = at(Screen::Limits);
@@ -196,6 +285,36 @@ fn what_cannot_be_a_limit_is_said_once_and_changes_nothing() {
             assert_eq!(window.sent(), []);
             window.go(Screen::Limits);
             assert_eq!(window.number("Download").as_deref(), Some("256 KiB/s"));
+        }
+    }
+}
+
+/// A limit that was only emptied was none at all from then on.
+#[test]
+fn an_emptied_field_stays_as_it_was_and_says_so() {
+    let ways: [fn(&mut Window); 3] = [
+        |window| window.key(Key::Enter),
+        |window| window.press("Overview"),
+        |window| window.shortcut(Key::Num1),
+    ];
+    for (screen, label) in [
+        (Screen::Limits, "Download"),
+        (Screen::Limits, "Monday from"),
+        (Screen::Archive, "Disk limit"),
+        (Screen::Crawl, DEPTH),
+    ] {
+        for leave in ways {
+            let mut window = at(screen);
+            let before = window.number(label);
+            window.click(Role::SpinButton, label);
+            window.0.key_press_modifiers(Modifiers::COMMAND, Key::A);
+            window.key(Key::Backspace);
+            leave(&mut window);
+            assert_eq!(window.sent(), [], "{label}");
+            let words = format!("Nothing was typed: {label} stays as it was.");
+            assert!(window.has(&words), "{label}");
+            window.go(screen);
+            assert_eq!(window.number(label), before, "{label}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use peercrawl_ui::command::HostColumn;
 use peercrawl_ui::egui::{Color32, FontId};
-use peercrawl_ui::model::HostRow;
+use peercrawl_ui::model::{HostRow, PauseReason, RunState, WaitReason};
 use peercrawl_ui::theme;
 
 #[test]
@@ -89,6 +89,66 @@ fn every_figure_stands_under_its_name() {
             .min_by(|one, other| one.0.total_cmp(&other.0));
         assert_eq!(nearest.map(|(_, own)| own), Some(figure));
     }
+}
+
+/// A host was said to come next "now" for as long as a pause lasted.
+#[test]
+fn no_host_comes_next_while_nothing_new_is_fetched() {
+    let mut window = Window::at(Screen::Queues);
+    let now = |window: &Window| window.0.query_all_by_label("now").count();
+    window.change(|model| {
+        Arc::make_mut(&mut model.hosts).rows[1].next_ms = Some(made_up::NOW_MS);
+    });
+    assert_eq!(now(&window), 1);
+    for (state, word) in [
+        (RunState::Paused(PauseReason::ByYou), "paused"),
+        (RunState::Paused(PauseReason::OnBattery), "paused"),
+        (RunState::Finishing { fetches_left: 2 }, "stopping"),
+        (RunState::Waiting(WaitReason::Offline), "waiting"),
+    ] {
+        window.change(|model| model.state = state.clone());
+        assert_eq!(now(&window), 0, "{state:?}");
+        assert!(window.0.query_all_by_label(word).count() > 1, "{state:?}");
+        assert_eq!(window.0.query_all_by_label_contains("in 2").count(), 0);
+        assert!(window.has("fetching") && window.has("blocked"));
+    }
+}
+
+/// Where nothing runs there are none to be listed; that is not that there are none.
+#[test]
+fn hosts_that_nobody_knows_at_the_moment_are_not_said_to_be_none() {
+    let needs_you = |is_running| RunState::NeedsYou {
+        text: "Look at this.".to_owned(),
+        is_running,
+        tries_again: false,
+    };
+    for (state, words) in [
+        (RunState::Stopped, "Press Start to go on with it."),
+        (RunState::Starting, "It is starting."),
+        (
+            RunState::Finishing { fetches_left: 0 },
+            "It is about to stop.",
+        ),
+        (needs_you(false), "what is in the way"),
+    ] {
+        let mut model = made_up::empty();
+        model.state = state.clone();
+        let mut window = Window::open(model);
+        window.go(Screen::Queues);
+        assert!(
+            window.has("The hosts are listed while it runs"),
+            "{state:?}"
+        );
+        assert!(
+            window.has(words) && !window.has("No hosts yet"),
+            "{state:?}"
+        );
+    }
+    let mut model = made_up::empty();
+    model.state = needs_you(true);
+    let mut window = Window::open(model);
+    window.go(Screen::Queues);
+    assert!(window.has("No hosts yet"));
 }
 
 #[test]
