@@ -298,6 +298,11 @@ impl CrawlJobs {
         self.changed.notify_all();
     }
 
+    /// Whether all sites are held back.
+    pub fn is_held(&self) -> bool {
+        self.ready.lock().is_held
+    }
+
     /// Waits until a lease ends, or for `limit`.
     pub fn wait_for_settle(&self, limit: Duration) {
         let mut ready = self.ready.lock();

@@ -392,9 +392,10 @@ impl Desk {
             fetching: all.iter().map(Engine::fetching).sum(),
             outstanding: all.iter().map(Engine::outstanding).sum(),
             next_ms: all.iter().filter_map(Engine::next_fetch_ms).min(),
-            idle_ms: self.state.picture.idle_ms(),
+            idle_ms: self.state.picture.waiting_ms(Instant::now()),
             silent_ms: self.state.reach.silent_ms(now_ms),
             away_ms: self.state.reach.away_ms(now_ms),
+            is_catching_up: all.iter().any(Engine::is_catching_up),
             is_limited: {
                 let limits = &self.config.limits;
                 limits.pages_per_min > 0 || (1..100).contains(&limits.cpu_percent)
@@ -529,6 +530,9 @@ impl Desk {
         }
         let tray = self.state.tray.as_ref();
         self.abilities.tray = tray.is_some_and(TrayIcon::is_shown);
+        // First: how long it has waited is one of the facts.
+        let is_running = self.state.kept.wish == Wish::Crawl && self.hold().is_none();
+        self.state.picture.run(is_running, now);
         let facts = self.facts();
         let engines = self.state.engine.crew().map_or(&[][..], Crew::engines);
         self.state.picture.measure(engines, now);

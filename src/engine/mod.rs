@@ -280,6 +280,12 @@ impl Engine {
         self.jobs.give_up_away();
     }
 
+    /// Whether nothing is fetched yet, because this peer looks for its network or others may
+    /// still be fetching from hosts that become its own.
+    pub fn is_catching_up(&self) -> bool {
+        self.jobs.is_held()
+    }
+
     /// URLs that are not done with: in queues, under way, or waiting for a receipt.
     pub fn outstanding(&self) -> u64 {
         self.jobs.outstanding.count()

@@ -176,6 +176,8 @@ pub enum WaitReason {
     Offline,
     /// It has left the network to save data, and cannot come back yet.
     CannotJoin,
+    /// Hosts become this peer's, and others may still be fetching from them.
+    CatchingUp,
     /// The volunteer's limits leave room for no page at the moment.
     Limits,
 }
