@@ -85,7 +85,7 @@ impl CrawlJobs {
     fn wait(&self, cell: &Arc<SiteCell>, state: &mut SiteState) {
         state.phase = Phase::Waiting;
         let group = self.group(cell.key, state.addresses.as_ref());
-        let at_ms = state.site.pace.next_fetch_ms;
+        let at_ms = state.site.pace.next_fetch_ms.max(state.spent_until_ms);
         self.ready.lock().order.insert(group, at_ms, cell.clone());
         self.changed.notify_one();
     }

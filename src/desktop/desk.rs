@@ -396,6 +396,7 @@ impl Desk {
             silent_ms: self.state.reach.silent_ms(now_ms),
             away_ms: self.state.reach.away_ms(now_ms),
             is_catching_up: all.iter().any(Engine::is_catching_up),
+            has_all_pages: !all.is_empty() && all.iter().all(Engine::has_all_pages),
             is_limited: {
                 let limits = &self.config.limits;
                 limits.pages_per_min > 0 || (1..100).contains(&limits.cpu_percent)

@@ -64,6 +64,8 @@ pub struct Facts {
     pub away_ms: u64,
     /// Whether it fetches nothing yet because others may still be at hosts that become its own.
     pub is_catching_up: bool,
+    /// Whether every crawl has fetched as many pages as it may.
+    pub has_all_pages: bool,
     /// Whether the volunteer's limits may keep a host waiting that could be visited.
     pub is_limited: bool,
 }
@@ -112,6 +114,9 @@ impl Facts {
             (_, None, Some(trouble)) => needs_you(trouble),
             // It fetches nothing before it is back.
             _ if self.away_ms >= WORTH_SAYING_MS => RunState::Waiting(WaitReason::CannotJoin),
+            _ if self.has_all_pages && self.fetching == 0 => {
+                RunState::Waiting(WaitReason::AllFetched)
+            }
             _ if self.idle_ms < WORTH_SAYING_MS => RunState::Crawling,
             _ if self.all_fail && self.silent_ms >= OFFLINE_MS => {
                 RunState::Waiting(WaitReason::Offline)
@@ -178,6 +183,7 @@ mod tests {
             all_fail: false,
             away_ms: 0,
             is_catching_up: false,
+            has_all_pages: false,
             is_limited: false,
         }
     }
@@ -246,6 +252,22 @@ mod tests {
         assert_eq!(held(0, WORTH_SAYING_MS).state(), waits);
         assert_eq!(held(0, 900).state(), RunState::Crawling);
         assert_eq!(held(1, WORTH_SAYING_MS).state(), RunState::Crawling);
+    }
+
+    /// It said that it crawled, or that hosts had asked for a pause.
+    #[test]
+    fn a_crawl_that_has_all_its_pages_says_so() {
+        let spent = |fetching| Facts {
+            has_all_pages: true,
+            fetching,
+            next_ms: Some(1_060_000),
+            silent_ms: 600_000,
+            all_fail: true,
+            ..facts()
+        };
+        let waits = RunState::Waiting(WaitReason::AllFetched);
+        assert_eq!(spent(0).state(), waits);
+        assert_eq!(spent(1).state(), RunState::Crawling);
     }
 
     #[test]

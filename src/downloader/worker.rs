@@ -45,6 +45,10 @@ use crate::url_range_validator::UrlRangeValidator;
 /// How long a site waits when all pages that may still be fetched are under way.
 const BUDGET_PAUSE_MS: u64 = 20;
 
+/// How long a site waits where all pages that may be fetched at all are complete: that does
+/// not change while the crawl stays the same.
+const SPENT_PAUSE_MS: u64 = 60_000;
+
 /// How long a site waits that is another peer's by now.
 const FOREIGN_PAUSE_MS: u64 = 100;
 
@@ -233,7 +237,13 @@ impl Downloader {
                 None => self.counters.blocked_port.add(1),
             },
         };
-        let (task, unfinished) = self.jobs.next_task(&mut state, refuses, turned_away);
+        let is_spent = |record: &UrlRecord| {
+            let crawl = self.crawls.in_force(record.crawl);
+            crawl.is_some_and(|crawl| crawl.budget.is_spent())
+        };
+        let (task, unfinished) = self
+            .jobs
+            .next_task_of(&mut state, is_spent, refuses, turned_away);
         let at_hand = |lease, kept: Option<Kept>| AtHand {
             lease,
             connection: match kept {
@@ -297,8 +307,20 @@ impl Downloader {
                     }
                 }
             }
-            _ => self.jobs.settle(lease, &mut state),
+            _ => {
+                if state.site.records().next().is_some() {
+                    state.spent_until_ms = now_ms + self.spent_pause_ms();
+                }
+                self.jobs.settle(lease, &mut state);
+            }
         }
+    }
+
+    /// To wait for longer than the engine's patience would have it give up what waits, which
+    /// is to be there when the crawl may fetch more.
+    fn spent_pause_ms(&self) -> u64 {
+        let patience_ms = self.settings.crawl.patience_secs * 1_000;
+        patience_ms.clamp(BUDGET_PAUSE_MS, SPENT_PAUSE_MS)
     }
 
     /// What waits for a site is on its way to the disk, and cannot be read yet. If it

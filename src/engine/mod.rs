@@ -286,6 +286,11 @@ impl Engine {
         self.jobs.is_held()
     }
 
+    /// Whether every crawl has fetched as many pages as it may.
+    pub fn has_all_pages(&self) -> bool {
+        self.crawls.all_spent()
+    }
+
     /// URLs that are not done with: in queues, under way, or waiting for a receipt.
     pub fn outstanding(&self) -> u64 {
         self.jobs.outstanding.count()

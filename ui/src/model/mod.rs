@@ -172,6 +172,8 @@ pub enum WaitReason {
         /// When the first may be visited again.
         until_ms: u64,
     },
+    /// The crawl has fetched as many pages as it may.
+    AllFetched,
     /// There is no way to the internet at the moment.
     Offline,
     /// It has left the network to save data, and cannot come back yet.
