@@ -166,7 +166,9 @@ impl Desk {
     pub fn trouble(&self) -> Option<String> {
         let known = self.state.trouble.clone();
         known
-            .or_else(|| self.engine()?.snapshot().trouble.clone())
+            // Asked of the same as whether the archive is full: a snapshot is older, and told of
+            // an archive that had just been given more room.
+            .or_else(|| self.engine()?.ledger().trouble())
             .or_else(|| self.none_reached())
             .or_else(|| self.nobody_answers())
     }
