@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::{Addresses, CrawlJobs, Group, Phase, ReadyOrder, SiteCell, SiteState};
 use crate::activity::How;
 use crate::clock::Millis;
+use crate::counters::ErrorKind;
 
 /// A site that a downloader may fetch from; it must be settled.
 #[must_use]
@@ -116,6 +117,13 @@ impl CrawlJobs {
         state.phase = Phase::Idle;
         self.submit(cell, state);
         cell.lease_ended();
+    }
+
+    /// Tells whoever looks on that a host's name leads nowhere.
+    pub fn tell_of_look_up(&self, host: &str, why: &str) {
+        let url = format!("http://{host}/");
+        let how = How::Failed(ErrorKind::Dns);
+        self.counters.activity.turned_away(&url, how, why);
     }
 
     /// The name of a site that was `Resolving` could not be looked up: it waits for

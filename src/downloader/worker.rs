@@ -389,6 +389,7 @@ impl Downloader {
             Step::End(outcome) => outcome,
         };
         at_hand.took = Some(took);
+        self.tell_of_robots(origin, &outcome);
         self.settle(at_hand, |state, courtesy, now_ms| match outcome {
             RobotsOutcome::Rules(rules) => {
                 tracing::debug!("{origin}: robots.txt is read");
@@ -439,6 +440,23 @@ impl Downloader {
                 }
             }
         });
+    }
+
+    /// Tells whoever looks on why nothing of an origin is fetched: no page of it will.
+    fn tell_of_robots(&self, origin: &str, outcome: &RobotsOutcome) {
+        let (how, detail) = match outcome {
+            RobotsOutcome::Rules(_) | RobotsOutcome::Failed(FetchError::CutOff) => return,
+            RobotsOutcome::Busy { status, .. } => (
+                How::Failed(status_kind(*status)),
+                format!("robots.txt: {status}"),
+            ),
+            RobotsOutcome::Failed(error) => (
+                error.kind().map_or(How::Private, How::Failed),
+                format!("robots.txt: {error}"),
+            ),
+        };
+        let url = format!("{origin}/");
+        self.counters.activity.turned_away(&url, how, &detail);
     }
 
     /// How the host failed whose name hashes to `key`.
