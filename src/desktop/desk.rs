@@ -125,6 +125,8 @@ pub struct State {
     pub reach: Reach,
     /// Whether there was a peer's engine since the program started, and not only a demo's.
     pub has_run: bool,
+    /// Whether the engine that starts may find nothing to do, and is then to be told what.
+    pub asks_if_idle: bool,
     /// The first page.
     pub first_run: Option<FirstRun>,
     /// A join file that waits for an answer, and what it would do.
@@ -224,10 +226,9 @@ impl Desk {
             // What was crawling before it was ever asked has to ask first.
             self.state.kept.wish = Wish::Stopped;
             self.ask_first();
-        } else if self.state.kept.wish != Wish::Stopped && self.has_crawl() {
+        } else if self.state.kept.wish != Wish::Stopped {
+            // Without web sites too: something may wait on disk.
             self.start();
-        } else {
-            self.state.kept.wish = Wish::Stopped;
         }
         self.publish();
     }
@@ -267,6 +268,13 @@ impl Desk {
     /// All engines, while there are any: in a demo, what holds for one holds for all.
     pub fn engines(&self) -> &[Engine] {
         self.state.engine.crew().map_or(&[], Crew::engines)
+    }
+
+    /// Whether anything was ever done, so that something of it may wait on disk.
+    pub fn has_past(&self) -> bool {
+        let now_ms = self.now_ms();
+        let totals = self.sums().totals(now_ms, utc_offset_minutes(now_ms));
+        self.state.has_run || totals != model::Totals::default()
     }
 
     /// Whether there is a crawl to take part in.

@@ -316,7 +316,7 @@ impl Desk {
             demo: self.demo.as_ref().map(|_| model::Demo {
                 can_leave: self.data.is_some(),
             }),
-            has_run: self.state.has_run || totals != model::Totals::default(),
+            has_run: self.has_past(),
             state,
             warnings: self.warnings().to_vec(),
             rates: picture.rates,
