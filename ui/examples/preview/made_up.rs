@@ -249,6 +249,8 @@ fn network() -> Network {
         ],
         called: Vec::new(),
         looks_on_local_network: true,
+        peers: 13,
+        supernodes: 4,
         nodes: (0..13).map(node).collect(),
         links,
         traffic: Traffic {
