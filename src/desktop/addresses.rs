@@ -37,6 +37,21 @@ pub fn web_address(form: &CanonicalForm, text: &str) -> Result<CanonicalUrl, Str
     }
 }
 
+/// A web address as a person types it, and what else it may mean: without a scheme the page
+/// may have come from either.
+pub fn either_address(
+    form: &CanonicalForm,
+    text: &str,
+) -> Result<(CanonicalUrl, Option<CanonicalUrl>), String> {
+    let url = web_address(form, text)?;
+    let text = text.trim();
+    let other = match text.contains("://") {
+        true => None,
+        false => form.parse(&format!("http://{text}")).ok(),
+    };
+    Ok((url, other))
+}
+
 /// What is wrong with an address, for whoever has typed it.
 fn words(why: Refusal) -> String {
     match why {
@@ -173,6 +188,15 @@ mod tests {
         let url = web_address(&form, "example.org").unwrap();
         assert_eq!(url.as_str(), "https://example.org/");
         assert!(web_address(&form, "http://localhost/").is_ok());
+        let either = |text| {
+            let (url, other) = either_address(&form, text).unwrap();
+            (url.to_string(), other.map(|url| url.to_string()))
+        };
+        let http = "http://example.org/a".to_owned();
+        let https = "https://example.org/a".to_owned();
+        assert_eq!(either(" example.org/a"), (https, Some(http.clone())));
+        assert_eq!(either(&http), (http.clone(), None));
+        assert!(either_address(&form, "word").is_err());
     }
 
     #[test]

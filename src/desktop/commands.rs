@@ -52,7 +52,7 @@ impl Desk {
                 Field::ArchiveFolder => self.carry_out(Command::MoveArchive(path)),
                 _ => {}
             },
-            Order::Found(url, found) => take_answer(&mut self.state.look_up, &url, found),
+            Order::Found(url, answer) => take_answer(&mut self.state.look_up, &url, answer),
             Order::Archive {
                 files,
                 besides_bytes,
