@@ -571,6 +571,7 @@ impl Desk {
             same.graphs = model.graphs.clone();
             same.rates = model.rates;
             same.quota.reached_ms = model.quota.reached_ms;
+            same.quota.is_pace_known = model.quota.is_pace_known;
             same.memory = model.memory;
         }
         let age = Duration::from_millis(model.now_ms.saturating_sub(last.now_ms));

@@ -375,6 +375,7 @@ impl Desk {
             limit_bytes,
             renews_ms: quota.renews_ms,
             reached_ms: quota.reached_ms,
+            is_pace_known: quota.is_pace_known,
         }
     }
 }

@@ -322,6 +322,8 @@ pub struct Quota {
     pub renews_ms: u64,
     /// When it will be reached if it goes on like this; `None`: not before it renews.
     pub reached_ms: Option<u64>,
+    /// Whether it is known how fast it goes. It is not in the first minute.
+    pub is_pace_known: bool,
 }
 
 /// A field that something can be wrong with.
