@@ -311,6 +311,12 @@ impl CrawlJobs {
         self.ready.lock().is_held
     }
 
+    /// How many connections may be kept beside those that are fetched over.
+    pub fn room_for_idle(&self) -> usize {
+        let beside = |most: usize| most.saturating_sub(self.ready.lock().leased);
+        self.gate.connections().map_or(usize::MAX, beside)
+    }
+
     /// Waits until a lease ends, or for `limit`.
     pub fn wait_for_settle(&self, limit: Duration) {
         let mut ready = self.ready.lock();

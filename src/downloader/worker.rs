@@ -273,6 +273,7 @@ impl Downloader {
                     clock: self.clock,
                 };
                 drop(state);
+                self.trim_idle();
                 self.fetch_robots(at_hand(lease, kept), &fetch, &origin, way);
             }
             (Task::Page(mut job), Some(unfinished)) => {
@@ -289,6 +290,7 @@ impl Downloader {
                         let kept = state.connection.take();
                         let robots = state.site.verdict(job.record.url.origin());
                         drop(state);
+                        self.trim_idle();
                         let fetch = PageFetch {
                             watched: self.counters.activity.begin(job.record.url.as_str()),
                             robots,
@@ -660,7 +662,12 @@ impl Downloader {
         update(&mut state, courtesy, now_ms);
         self.jobs.settle(lease, &mut state);
         drop(state);
-        self.idle.trim();
+        self.trim_idle();
+    }
+
+    /// Keeps to the volunteer's limit of connections, in which those that nobody uses count.
+    fn trim_idle(&self) {
+        self.idle.trim(self.jobs.room_for_idle());
     }
 }
 

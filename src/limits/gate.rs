@@ -76,9 +76,7 @@ impl Gate {
         if !self.is_watched.load(Relaxed) {
             return Ok(());
         }
-        let connections = self.connections.load(Relaxed);
-        let part = (connections / self.peers.load(Relaxed)).max(1) as usize;
-        if connections > 0 && under_way >= part {
+        if self.connections().is_some_and(|most| under_way >= most) {
             return Err(now_ms + FULL_LOOK_MS);
         }
         let limit = self.download.limit();
@@ -88,6 +86,13 @@ impl Gate {
         let used = || ProcessTime::try_now().map(|time| time.as_duration()).ok();
         self.processor.lock().enter(now_ms, used)?;
         self.pages.lock().enter(now_ms)
+    }
+
+    /// How many connections a peer may have open at once, if that is limited.
+    pub fn connections(&self) -> Option<usize> {
+        let connections = self.connections.load(Relaxed);
+        let part = (connections / self.peers.load(Relaxed)).max(1);
+        (connections > 0).then_some(part as usize)
     }
 
     /// Whether one may have to wait until another fetch has ended.
