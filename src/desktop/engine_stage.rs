@@ -235,7 +235,8 @@ impl Desk {
                 engine.pausing().set_wish(wish);
             }
             if self.state.told.is_none() {
-                // It has just come, and was held until it had heard this.
+                // It has just come, and a peer's was held until it had heard this; those of a
+                // demo never are.
                 engine.let_go();
             }
         }
