@@ -128,6 +128,24 @@ impl BlockList {
         list
     }
 
+    /// A list of these entries alone. Those that cannot be read are passed over: whoever reads
+    /// them from the settings tells of that.
+    pub fn of(entries: &[String]) -> Self {
+        let read = |text: &String| Pattern::parse(text).ok();
+        let list = Self {
+            current: ArcSwap::default(),
+            sources: Mutex::new(Sources {
+                settings: entries.iter().filter_map(read).collect(),
+                file: None,
+                from_file: Vec::new(),
+                by_user: Vec::new(),
+            }),
+            version: AtomicU64::new(1),
+        };
+        list.rebuild(&list.sources.lock());
+        list
+    }
+
     /// Whether a host, as canonical URLs spell it, is never visited.
     pub fn is_blocked(&self, host: &str) -> bool {
         self.current.load().is_blocked(host)

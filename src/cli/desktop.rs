@@ -94,6 +94,7 @@ impl Desktop {
         };
         match desktop::open(opening, window, super::stop_requests()?) {
             Ok(()) => Ok(ExitCode::SUCCESS),
+            // There never was one, and nothing has begun.
             Err(WindowError::Window(why)) => {
                 self.run_headless(&format!("No window can be opened ({why})"))
             }

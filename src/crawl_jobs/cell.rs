@@ -90,6 +90,9 @@ pub struct SiteState {
     /// When its address may be asked again, by whichever host: what one host asks for
     /// (`Retry-After`, `Crawl-delay`) does not bind the others that live there.
     pub address_free_ms: Millis,
+    /// Until when it is left alone, as all that waits here is of crawls that have all their
+    /// pages. No part of its pace: in the next run they may fetch more.
+    pub spent_until_ms: Millis,
     /// Where its robots.txt leads, while that is being followed.
     pub robots_way: Option<RobotsWay>,
     /// Its open connection, while nobody fetches over it.
@@ -172,6 +175,7 @@ impl SiteCell {
                 lease: None,
                 addresses: None,
                 address_free_ms: 0,
+                spent_until_ms: 0,
                 robots_way: None,
                 connection: None,
                 failing: None,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::{Addresses, CrawlJobs, Group, Phase, ReadyOrder, SiteCell, SiteState};
 use crate::activity::How;
 use crate::clock::Millis;
+use crate::counters::ErrorKind;
 
 /// A site that a downloader may fetch from; it must be settled.
 #[must_use]
@@ -85,7 +86,7 @@ impl CrawlJobs {
     fn wait(&self, cell: &Arc<SiteCell>, state: &mut SiteState) {
         state.phase = Phase::Waiting;
         let group = self.group(cell.key, state.addresses.as_ref());
-        let at_ms = state.site.pace.next_fetch_ms;
+        let at_ms = state.site.pace.next_fetch_ms.max(state.spent_until_ms);
         self.ready.lock().order.insert(group, at_ms, cell.clone());
         self.changed.notify_one();
     }
@@ -116,6 +117,13 @@ impl CrawlJobs {
         state.phase = Phase::Idle;
         self.submit(cell, state);
         cell.lease_ended();
+    }
+
+    /// Tells whoever looks on that a host's name leads nowhere.
+    pub fn tell_of_look_up(&self, host: &str, why: &str) {
+        let url = format!("http://{host}/");
+        let how = How::Failed(ErrorKind::Dns);
+        self.counters.activity.turned_away(&url, how, why);
     }
 
     /// The name of a site that was `Resolving` could not be looked up: it waits for
@@ -296,6 +304,17 @@ impl CrawlJobs {
     pub fn set_held(&self, is_held: bool) {
         self.ready.lock().is_held = is_held;
         self.changed.notify_all();
+    }
+
+    /// Whether all sites are held back.
+    pub fn is_held(&self) -> bool {
+        self.ready.lock().is_held
+    }
+
+    /// How many connections may be kept beside those that are fetched over.
+    pub fn room_for_idle(&self) -> usize {
+        let beside = |most: usize| most.saturating_sub(self.ready.lock().leased);
+        self.gate.connections().map_or(usize::MAX, beside)
     }
 
     /// Waits until a lease ends, or for `limit`.

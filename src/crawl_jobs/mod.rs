@@ -191,7 +191,8 @@ impl CrawlJobs {
         if queue.on_disk.urls > 0 {
             // Those that are ready come back in the order in which they left: hosts that were
             // never visited would otherwise always be before the others.
-            let due_ms = state.site.pace.next_fetch_ms.max(self.clock.now_ms());
+            let due_ms = state.site.pace.next_fetch_ms.max(state.spent_until_ms);
+            let due_ms = due_ms.max(self.clock.now_ms());
             self.away.lock().insert(state.key, due_ms, queue);
         }
     }
@@ -312,11 +313,23 @@ impl CrawlJobs {
         state.is_touched = true;
     }
 
-    /// What to do next for a leased site. URLs that are not to be fetched after all
-    /// are done with, and given to `turned_away`.
+    /// What to do next for a leased site, if everything may be fetched that waits there.
+    #[cfg(test)]
     pub fn next_task(
         &self,
         state: &mut SiteState,
+        refuses: impl Fn(&UrlRecord) -> bool,
+        turned_away: impl FnMut(CrawlJob, TurnedAway),
+    ) -> (Task, Option<Unfinished>) {
+        self.next_task_of(state, |_| false, refuses, turned_away)
+    }
+
+    /// What to do next for a leased site. URLs that are not to be fetched after all
+    /// are done with, and given to `turned_away`; those that `waits` are passed by.
+    pub fn next_task_of(
+        &self,
+        state: &mut SiteState,
+        waits: impl Fn(&UrlRecord) -> bool,
         refuses: impl Fn(&UrlRecord) -> bool,
         mut turned_away: impl FnMut(CrawlJob, TurnedAway),
     ) -> (Task, Option<Unfinished>) {
@@ -324,7 +337,7 @@ impl CrawlJobs {
         let mut away = 0;
         let task = state
             .site
-            .next_task(self.clock.now_ms(), refuses, |job, why| {
+            .next_task(self.clock.now_ms(), waits, refuses, |job, why| {
                 away += 1;
                 self.ledger.done(done(key, &job), None);
                 turned_away(job, why);

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use peercrawl_ui::model::{SeedCheck, SeedLine};
 
+use crate::blocklist::BlockList;
 use crate::canonical::{CanonicalForm, CanonicalUrl, Refusal};
 use crate::crawl::CrawlDefinition;
 use crate::message::can_travel;
@@ -37,6 +38,21 @@ pub fn web_address(form: &CanonicalForm, text: &str) -> Result<CanonicalUrl, Str
     }
 }
 
+/// A web address as a person types it, and what else it may mean: without a scheme the page
+/// may have come from either.
+pub fn either_address(
+    form: &CanonicalForm,
+    text: &str,
+) -> Result<(CanonicalUrl, Option<CanonicalUrl>), String> {
+    let url = web_address(form, text)?;
+    let text = text.trim();
+    let other = match text.contains("://") {
+        true => None,
+        false => form.parse(&format!("http://{text}")).ok(),
+    };
+    Ok((url, other))
+}
+
 /// What is wrong with an address, for whoever has typed it.
 fn words(why: Refusal) -> String {
     match why {
@@ -48,14 +64,18 @@ fn words(why: Refusal) -> String {
     }
 }
 
-/// A web address as a person types it, if a crawl can begin there: what the address guard
-/// or the list of ports would refuse later is refused now.
+/// A web address as a person types it, if a crawl can begin there: what the block list, the
+/// address guard or the list of ports would refuse later is refused now.
 pub fn seed_address(
     form: &CanonicalForm,
     network: &config::Network,
+    blocked: &BlockList,
     text: &str,
 ) -> Result<CanonicalUrl, String> {
     let url = web_address(form, text)?;
+    if blocked.is_blocked(url.host()) {
+        return Err("you blocked this site".to_owned());
+    }
     if network.allow_private {
         return Ok(url);
     }
@@ -118,6 +138,7 @@ const INSIDE: [&str; 4] = ["localhost", "local", "internal", "home.arpa"];
 pub fn check_seeds(
     form: &CanonicalForm,
     network: &config::Network,
+    blocked: &BlockList,
     text: &str,
     known: &[String],
 ) -> SeedCheck {
@@ -125,7 +146,7 @@ pub fn check_seeds(
     let known: HashSet<&str> = known.iter().map(String::as_str).collect();
     let mut before = HashSet::new();
     let check = |line: &str| {
-        let problem = match seed_address(form, network, line) {
+        let problem = match seed_address(form, network, blocked, line) {
             Err(why) => Some(why),
             Ok(url) => {
                 let url = url.to_string();
@@ -157,22 +178,36 @@ mod tests {
     fn seeds_are_checked_line_by_line_and_explained() {
         let form = CanonicalForm::new(&[]);
         let network = config::Settings::default().network;
-        let text = " example.org \n\nhttp://b.example/x\nftp://c.example/\nword\nexample.org/\n";
-        let check = check_seeds(&form, &network, text, &["http://b.example/x".into()]);
+        let text = " example.org \n\nhttp://b.example/x\nftp://c.example/\nword\nexample.org/\n\
+                    shop.bad.example\n";
+        let blocked = BlockList::of(&["bad.example".into(), "/".into()]);
+        let known = ["http://b.example/x".into()];
+        let check = check_seeds(&form, &network, &blocked, text, &known);
         assert_eq!(check.text, text, "exactly as it was typed");
         let problems: Vec<_> = check
             .lines
             .iter()
             .map(|line| line.problem.is_some())
             .collect();
-        assert_eq!(problems, [false, true, true, true, true]);
+        assert_eq!(problems, [false, true, true, true, true, true]);
         assert_eq!(check.lines[0].text, "example.org");
         assert!(check.lines[1].problem.as_ref().unwrap().contains("already"));
         assert!(check.lines[2].problem.as_ref().unwrap().contains("http"));
         assert!(check.lines[4].problem.as_ref().unwrap().contains("twice"));
+        let blocked = check.lines[5].problem.as_deref();
+        assert_eq!(blocked, Some("you blocked this site"));
         let url = web_address(&form, "example.org").unwrap();
         assert_eq!(url.as_str(), "https://example.org/");
         assert!(web_address(&form, "http://localhost/").is_ok());
+        let either = |text| {
+            let (url, other) = either_address(&form, text).unwrap();
+            (url.to_string(), other.map(|url| url.to_string()))
+        };
+        let http = "http://example.org/a".to_owned();
+        let https = "https://example.org/a".to_owned();
+        assert_eq!(either(" example.org/a"), (https, Some(http.clone())));
+        assert_eq!(either(&http), (http.clone(), None));
+        assert!(either_address(&form, "word").is_err());
     }
 
     #[test]
@@ -180,7 +215,8 @@ mod tests {
         let form = CanonicalForm::new(&[]);
         let mut network = config::Settings::default().network;
         let why = |network: &config::Network, text: &str| {
-            seed_address(&form, network, text).err().unwrap_or_default()
+            let refused = seed_address(&form, network, &BlockList::of(&[]), text).err();
+            refused.unwrap_or_default()
         };
         for text in [
             "http://192.168.1.1/",

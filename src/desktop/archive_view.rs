@@ -23,7 +23,7 @@ use super::moving;
 use super::settings::GB;
 use super::{addresses, tasks};
 use crate::archive::{ArchiveError, Reader, StoredFile, Writer, is_ours};
-use crate::canonical::CanonicalForm;
+use crate::canonical::{CanonicalForm, CanonicalUrl};
 use crate::engine::Engine;
 use crate::ledger::NotTaken;
 
@@ -163,8 +163,8 @@ impl Desk {
     pub fn look_up(&mut self, text: &str) {
         self.forget_problem(Field::LookUp);
         let form = CanonicalForm::new(&self.config.crawl.session_ids);
-        let url = match addresses::web_address(&form, text) {
-            Ok(url) => url.to_string(),
+        let (url, other) = match addresses::either_address(&form, text) {
+            Ok((url, other)) => (url.to_string(), other.map(CanonicalUrl::into_string)),
             Err(why) => return self.problem(Field::LookUp, why),
         };
         let mut answer = LookUp {
@@ -176,8 +176,8 @@ impl Desk {
                 let token = self.state.picture.shelf.looking_up.clone();
                 tasks::start(&self.orders, "look-up", move || {
                     let _looking_up = token;
-                    match find(&folder, &url) {
-                        Ok(found) => Order::Found(url, found),
+                    match find_either(&folder, &url, other) {
+                        Ok(answer) => Order::Found(url, answer),
                         Err(why) => Order::Done(Err(format!("The archive cannot be read: {why}"))),
                     }
                 })
@@ -365,10 +365,25 @@ pub fn rows(files: &[ArchiveFile], rows: &Range<usize>) -> View<ArchiveFile> {
 
 /// Takes in what was found. A look-up may take longer than the one after it: what nobody waits
 /// for any more is no answer.
-pub fn take_answer(asked: &mut Option<LookUp>, url: &str, found: Found) {
+pub fn take_answer(asked: &mut Option<LookUp>, url: &str, answer: LookUp) {
     if let Some(asked) = asked.as_mut().filter(|asked| asked.url == url) {
-        asked.found = found;
+        *asked = answer;
     }
+}
+
+/// What is stored of a page, or else of the other one that may have been meant.
+fn find_either(folder: &Path, url: &str, other: Option<String>) -> Result<LookUp, ArchiveError> {
+    let found = find(folder, url)?;
+    if found == Found::Nothing
+        && let Some(other) = other
+    {
+        let found = find(folder, &other)?;
+        if found != Found::Nothing {
+            return Ok(LookUp { url: other, found });
+        }
+    }
+    let url = url.to_owned();
+    Ok(LookUp { url, found })
 }
 
 fn find(folder: &Path, url: &str) -> Result<Found, ArchiveError> {
@@ -465,13 +480,17 @@ mod tests {
                 found: Found::Looking,
             })
         };
+        let answer = |url: &str| LookUp {
+            url: url.to_owned(),
+            found: Found::Nothing,
+        };
         let mut asked = looking("http://b/");
-        take_answer(&mut asked, "http://a/", Found::Nothing);
+        take_answer(&mut asked, "http://a/", answer("http://a/"));
         assert_eq!(asked, looking("http://b/"));
-        take_answer(&mut asked, "http://b/", Found::Nothing);
-        assert_eq!(asked.as_ref().unwrap().found, Found::Nothing);
+        take_answer(&mut asked, "http://b/", answer("http://b/"));
+        assert_eq!(asked, Some(answer("http://b/")));
         let mut nobody = None;
-        take_answer(&mut nobody, "http://a/", Found::Nothing);
+        take_answer(&mut nobody, "http://a/", answer("http://a/"));
         assert_eq!(nobody, None);
     }
 

@@ -52,7 +52,7 @@ impl Desk {
                 Field::ArchiveFolder => self.carry_out(Command::MoveArchive(path)),
                 _ => {}
             },
-            Order::Found(url, found) => take_answer(&mut self.state.look_up, &url, found),
+            Order::Found(url, answer) => take_answer(&mut self.state.look_up, &url, answer),
             Order::Archive {
                 files,
                 besides_bytes,
@@ -130,7 +130,7 @@ impl Desk {
     }
 
     /// Brings the window forward, if it is hidden or behind others.
-    fn come_forward(&mut self) {
+    pub fn come_forward(&mut self) {
         self.state.is_hidden = false;
         self.state.raise_window += 1;
     }
@@ -148,7 +148,13 @@ impl Desk {
 
     /// Crawl, or go on with it.
     fn go(&mut self) {
-        let has_work = self.has_crawl() || self.engines().iter().any(|one| one.outstanding() > 0);
+        let mut has_work =
+            self.has_crawl() || self.engines().iter().any(|one| one.outstanding() > 0);
+        if !has_work && self.demo.is_none() && self.engine().is_none() && self.has_past() {
+            // Whether something waits on disk is known once it is there.
+            self.state.asks_if_idle = true;
+            has_work = true;
+        }
         if self.demo.is_none() && !(has_work && self.config.desktop.first_run_done) {
             // From the tray, it is asked where nobody sees it.
             self.come_forward();

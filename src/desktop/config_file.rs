@@ -1,7 +1,7 @@
 //! The volunteer's config file, changed from the window without losing a comment.
 //!
-//! Changes are collected for a moment, so that a field that is being dragged is not
-//! written a hundred times. Then the file is read again (somebody may have edited it
+//! Changes are collected for a moment, so that several that come together, as those of the
+//! first page do, are one write. Then the file is read again (somebody may have edited it
 //! meanwhile), changed in place, and replaced as a whole: there is always either the old
 //! file or the new one.
 

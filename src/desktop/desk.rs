@@ -125,6 +125,8 @@ pub struct State {
     pub reach: Reach,
     /// Whether there was a peer's engine since the program started, and not only a demo's.
     pub has_run: bool,
+    /// Whether the engine that starts may find nothing to do, and is then to be told what.
+    pub asks_if_idle: bool,
     /// The first page.
     pub first_run: Option<FirstRun>,
     /// A join file that waits for an answer, and what it would do.
@@ -224,10 +226,9 @@ impl Desk {
             // What was crawling before it was ever asked has to ask first.
             self.state.kept.wish = Wish::Stopped;
             self.ask_first();
-        } else if self.state.kept.wish != Wish::Stopped && self.has_crawl() {
+        } else if self.state.kept.wish != Wish::Stopped {
+            // Without web sites too: something may wait on disk.
             self.start();
-        } else {
-            self.state.kept.wish = Wish::Stopped;
         }
         self.publish();
     }
@@ -267,6 +268,13 @@ impl Desk {
     /// All engines, while there are any: in a demo, what holds for one holds for all.
     pub fn engines(&self) -> &[Engine] {
         self.state.engine.crew().map_or(&[], Crew::engines)
+    }
+
+    /// Whether anything was ever done, so that something of it may wait on disk.
+    pub fn has_past(&self) -> bool {
+        let now_ms = self.now_ms();
+        let totals = self.sums().totals(now_ms, utc_offset_minutes(now_ms));
+        self.state.has_run || totals != model::Totals::default()
     }
 
     /// Whether there is a crawl to take part in.
@@ -392,9 +400,11 @@ impl Desk {
             fetching: all.iter().map(Engine::fetching).sum(),
             outstanding: all.iter().map(Engine::outstanding).sum(),
             next_ms: all.iter().filter_map(Engine::next_fetch_ms).min(),
-            idle_ms: self.state.picture.idle_ms(),
+            idle_ms: self.state.picture.waiting_ms(Instant::now()),
             silent_ms: self.state.reach.silent_ms(now_ms),
             away_ms: self.state.reach.away_ms(now_ms),
+            is_catching_up: all.iter().any(Engine::is_catching_up),
+            has_all_pages: !all.is_empty() && all.iter().all(Engine::has_all_pages),
             is_limited: {
                 let limits = &self.config.limits;
                 limits.pages_per_min > 0 || (1..100).contains(&limits.cpu_percent)
@@ -530,6 +540,9 @@ impl Desk {
         }
         let tray = self.state.tray.as_ref();
         self.abilities.tray = tray.is_some_and(TrayIcon::is_shown);
+        // First: how long it has waited is one of the facts.
+        let is_running = self.state.kept.wish == Wish::Crawl && self.hold().is_none();
+        self.state.picture.run(is_running, now);
         let facts = self.facts();
         let engines = self.state.engine.crew().map_or(&[][..], Crew::engines);
         self.state.picture.measure(engines, now);
@@ -559,6 +572,7 @@ impl Desk {
             same.graphs = model.graphs.clone();
             same.rates = model.rates;
             same.quota.reached_ms = model.quota.reached_ms;
+            same.quota.is_pace_known = model.quota.is_pace_known;
             same.memory = model.memory;
         }
         let age = Duration::from_millis(model.now_ms.saturating_sub(last.now_ms));

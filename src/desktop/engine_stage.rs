@@ -191,6 +191,13 @@ impl Desk {
         if let Some(text) = crew.demo_introduction() {
             self.say(text);
         }
+        let is_idle = || crew.engines().iter().all(|one| one.outstanding() == 0);
+        if std::mem::take(&mut self.state.asks_if_idle) && !self.has_crawl() && is_idle() {
+            self.state.kept.wish = Wish::Stopped;
+            self.keep();
+            self.come_forward();
+            self.ask_first();
+        }
         if self.state.kept.wish == Wish::Stopped {
             return EngineStage::Finishing(crew, Instant::now());
         }
@@ -228,7 +235,8 @@ impl Desk {
                 engine.pausing().set_wish(wish);
             }
             if self.state.told.is_none() {
-                // It has just come, and was held until it had heard this.
+                // It has just come, and a peer's was held until it had heard this; those of a
+                // demo never are.
                 engine.let_go();
             }
         }

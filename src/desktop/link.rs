@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use crossbeam_channel::{Sender, TrySendError};
-use peercrawl_ui::model::{ArchiveFile, Field, Found};
+use peercrawl_ui::model::{ArchiveFile, Field, LookUp};
 use peercrawl_ui::{Backend, Command, Model};
 
 use super::tray::TrayIcon;
@@ -29,7 +29,7 @@ pub enum Order {
     /// A file or folder was chosen in the desktop's dialog.
     Chosen(Field, PathBuf),
     /// A page was looked up in the archive.
-    Found(String, Found),
+    Found(String, LookUp),
     /// The archive was looked through.
     Archive {
         /// Its files.

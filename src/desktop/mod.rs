@@ -235,6 +235,9 @@ pub enum WindowError {
     /// The desktop or its graphics refused.
     #[error("no window can be opened: {0}")]
     Window(String),
+    /// There was one, and it is gone.
+    #[error("the window has come to an end: {0}")]
+    Lost(String),
 }
 
 /// Opens the window and stays until it is closed and everything has ended; what comes
@@ -271,11 +274,36 @@ pub fn open(opening: Opening, window: Window, stop: Receiver<()>) -> Result<(), 
             }
         }
     });
+    let was_there = started.is_some();
     if let Some(desktop) = started {
         desktop.quit();
     }
     if let Some(why) = failed {
         return Err(why.into());
     }
-    result.map_err(|why| WindowError::Window(why.to_string()))
+    result.map_err(|why| no_window(why.to_string(), was_there))
+}
+
+/// What it means that the window has failed. Who had one is not served by a crawl without it,
+/// which would not even know what they wanted last.
+fn no_window(why: String, was_there: bool) -> WindowError {
+    match was_there {
+        true => WindowError::Lost(why),
+        false => WindowError::Window(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A paused crawl went on without its window, and could not be stopped by SIGTERM.
+    #[test]
+    fn only_a_window_that_was_never_there_can_be_done_without() {
+        let never = no_window("no display".to_owned(), false);
+        assert!(matches!(never, WindowError::Window(_)), "{never}");
+        let lost = no_window("the display is gone".to_owned(), true);
+        assert!(matches!(lost, WindowError::Lost(_)), "{lost}");
+        assert!(lost.to_string().ends_with("the display is gone"));
+    }
 }

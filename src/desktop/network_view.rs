@@ -44,12 +44,9 @@ pub fn network(
     }
     let me = engine.overlay().me();
     let members = engine.overlay().members();
-    // This peer is always drawn; of very many others, some.
-    let step = members.len().div_ceil(MOST_NODES).max(1);
-    let is_drawn = |number: usize, id: PeerId| number.is_multiple_of(step) || id == me;
-    let drawn = members.iter().enumerate();
-    let drawn = drawn.filter(|(number, member)| is_drawn(*number, member.id));
-    let drawn: Vec<&Member> = drawn.map(|(_, member)| member).collect();
+    let contacts = engine.overlay().contacts();
+    let drawn = drawn(&members, me, &contacts);
+    let is_supernode = |member: &&Member| member.role == Role::Supernode;
     let nodes = drawn.iter().map(|member| Node {
         id: short(member.id),
         place: place(member.id),
@@ -60,10 +57,37 @@ pub fn network(
         takes_part: Some(true),
         my_share: shares(engine).get(&me).copied().unwrap_or(0.0),
         my_addresses: outside_first(engine.overlay().callable()),
-        links: links(&drawn, me, &engine.overlay().contacts()),
+        links: links(&drawn, me, &contacts),
         nodes: nodes.collect(),
+        peers: members.len(),
+        supernodes: members.iter().filter(is_supernode).count(),
         ..network
     }
+}
+
+/// Those who are drawn where there are very many, in the order of their ids: this peer, those
+/// who answer it and the supernodes come before others, of whom there are then some from all
+/// around the ring.
+fn drawn<'a>(members: &'a [Member], me: PeerId, contacts: &[Contact]) -> Vec<&'a Member> {
+    let answers = |id: PeerId| {
+        let found = contacts.binary_search_by_key(&id, |one| one.peer);
+        found.is_ok_and(|at| contacts[at].round_trip.is_some())
+    };
+    let rank = |member: &Member| match member.role {
+        _ if member.id == me => 0,
+        _ if answers(member.id) => 1,
+        Role::Supernode => 2,
+        Role::Leaf | Role::Peer => 3,
+    };
+    let mut drawn: Vec<&Member> = Vec::new();
+    for wanted in 0..=3 {
+        let those: Vec<&Member> = members.iter().filter(|one| rank(one) == wanted).collect();
+        let room = MOST_NODES - drawn.len();
+        let step = those.len().div_ceil(room.max(1)).max(1);
+        drawn.extend(those.into_iter().step_by(step).take(room));
+    }
+    drawn.sort_unstable_by_key(|member| member.id);
+    drawn
 }
 
 /// What has gone over the overlay, by its purpose.
@@ -358,6 +382,45 @@ mod tests {
         // Its own supernodes are known by whether they answer.
         let drawn = links(&nodes, PeerId::repeat(2), &contacts);
         assert_eq!(drawn, [(0, 1), (0, 2), (0, 3)]);
+    }
+
+    /// Every third peer was drawn, whoever it was: most supernodes were missing.
+    #[test]
+    fn of_very_many_peers_those_who_matter_are_drawn() {
+        let id = |number: u16| {
+            let mut bytes = [0; 32];
+            bytes[..2].copy_from_slice(&number.to_be_bytes());
+            PeerId(bytes)
+        };
+        let member = |number: u16| Member {
+            id: id(number),
+            role: match number % 10 {
+                7 => Role::Supernode,
+                _ => Role::Leaf,
+            },
+            facts: Arc::new([]),
+            via: Arc::new([]),
+        };
+        let contact = |number| Contact {
+            peer: id(number),
+            address: String::new(),
+            round_trip: Some(Duration::from_millis(1)),
+            bytes_sent: 1,
+            bytes_received: 1,
+        };
+        let members: Vec<Member> = (0..1_000).map(member).collect();
+        let contacts = [11, 12, 13].map(contact);
+        let drawn = drawn(&members, id(998), &contacts);
+        assert!((250..=MOST_NODES).contains(&drawn.len()), "{}", drawn.len());
+        assert!(drawn.is_sorted_by_key(|one| one.id), "links are found so");
+        let is_drawn = |number| drawn.iter().any(|one| one.id == id(number));
+        assert!([998, 11, 12, 13].into_iter().all(is_drawn));
+        assert!((7..1_000).step_by(10).all(is_drawn), "all supernodes");
+        let leaf_beyond = |number| {
+            let is_leaf = |one: &&Member| one.role == Role::Leaf && one.id != id(998);
+            drawn.iter().any(|one| is_leaf(one) && one.id > id(number))
+        };
+        assert!(leaf_beyond(900), "from all around the ring");
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub struct Picture {
     /// What was counted lately, the oldest first.
     counts: VecDeque<(Instant, Count)>,
     last_page: Instant,
+    /// Since when it has been meant to fetch; none while it rests.
+    running_since: Option<Instant>,
     /// What the engine did, or the last one, if it has ended.
     activity: Option<Arc<Activity>>,
     fetching: Arc<Vec<Fetching>>,
@@ -72,6 +74,7 @@ impl Default for Picture {
             refused: Refused::default(),
             counts: VecDeque::new(),
             last_page: Instant::now(),
+            running_since: None,
             activity: None,
             fetching: Arc::default(),
             results: Arc::default(),
@@ -94,6 +97,7 @@ impl Picture {
         self.activity = activity;
         self.counts.clear();
         self.last_page = Instant::now();
+        self.running_since = None;
         self.results_version = None;
     }
 
@@ -116,6 +120,19 @@ impl Picture {
     /// How long no page has come.
     pub fn idle_ms(&self) -> u64 {
         self.last_page.elapsed().as_millis() as u64
+    }
+
+    /// How long no page has come although it was meant to fetch: a pause is no wait.
+    pub fn waiting_ms(&self, now: Instant) -> u64 {
+        let waits = |since: Instant| now.saturating_duration_since(since.max(self.last_page));
+        self.running_since
+            .map_or(0, |since| waits(since).as_millis() as u64)
+    }
+
+    /// It is meant to fetch now, or it rests.
+    pub fn run(&mut self, is_running: bool, now: Instant) {
+        let since = self.running_since.unwrap_or(now);
+        self.running_since = is_running.then_some(since);
     }
 
     /// Takes the rates.
@@ -299,7 +316,7 @@ impl Desk {
             demo: self.demo.as_ref().map(|_| model::Demo {
                 can_leave: self.data.is_some(),
             }),
-            has_run: self.state.has_run || totals != model::Totals::default(),
+            has_run: self.has_past(),
             state,
             warnings: self.warnings().to_vec(),
             rates: picture.rates,
@@ -358,6 +375,7 @@ impl Desk {
             limit_bytes,
             renews_ms: quota.renews_ms,
             reached_ms: quota.reached_ms,
+            is_pace_known: quota.is_pace_known,
         }
     }
 }
@@ -514,6 +532,26 @@ mod tests {
         // Bytes are many, and their end shows at once.
         assert_eq!(picture.rates.download_bytes_per_s, 0.0);
         assert!(picture.counts.len() < 24);
+    }
+
+    /// After a pause the limits were blamed at once: no page had come for as long as it lasted.
+    #[test]
+    fn a_pause_is_no_wait_for_pages() {
+        let mut picture = Picture::default();
+        let begun = picture.last_page;
+        let after = |seconds| begun + Duration::from_secs(seconds);
+        let (paused, resumed) = (after(10), after(500));
+        picture.run(true, begun);
+        assert_eq!(picture.waiting_ms(paused), 10_000);
+        picture.run(false, paused);
+        assert_eq!(picture.waiting_ms(resumed), 0);
+        picture.run(true, resumed);
+        assert_eq!(picture.waiting_ms(resumed), 0);
+        let later = resumed + Duration::from_secs(6);
+        picture.run(true, later);
+        assert_eq!(picture.waiting_ms(later), 6_000, "no page has come since");
+        picture.last_page = later;
+        assert_eq!(picture.waiting_ms(later), 0);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! [`Reach`], [`why_none`] and [`nobody_at`] are pure: counts and the time go in, and what
 //! the volunteer should know comes out.
 
+use std::time::Instant;
+
 use super::desk::Desk;
 use super::stage::WORTH_SAYING_MS;
 use crate::engine::tables::{DelayWhy, SiteColumn, SiteQuery, SiteRow};
@@ -164,7 +166,9 @@ impl Desk {
     pub fn trouble(&self) -> Option<String> {
         let known = self.state.trouble.clone();
         known
-            .or_else(|| self.engine()?.snapshot().trouble.clone())
+            // Asked of the same as whether the archive is full: a snapshot is older, and told of
+            // an archive that had just been given more room.
+            .or_else(|| self.engine()?.ledger().trouble())
             .or_else(|| self.none_reached())
             .or_else(|| self.nobody_answers())
     }
@@ -175,7 +179,8 @@ impl Desk {
         let engine = self.engine().filter(|_| !self.is_demo())?;
         let is_alone = engine.overlay().members().len() <= 1;
         let is_idle = engine.fetching() == 0;
-        if !is_alone || !is_idle || self.state.picture.idle_ms() < WORTH_SAYING_MS {
+        if !is_alone || !is_idle || self.state.picture.waiting_ms(Instant::now()) < WORTH_SAYING_MS
+        {
             return None;
         }
         let report = &engine.snapshot().report;
@@ -204,7 +209,7 @@ impl Desk {
     /// Looks whether anybody can be reached, if there is doubt.
     pub fn look_out(&mut self) {
         let now_ms = self.now_ms();
-        let is_idle = self.state.picture.idle_ms() >= WORTH_SAYING_MS;
+        let is_idle = self.state.picture.waiting_ms(Instant::now()) >= WORTH_SAYING_MS;
         let mut reach = self.state.reach;
         if let Some(engine) = self.engine() {
             reach.hear(engine.limits().bytes_down(), now_ms);

@@ -54,7 +54,7 @@ pub struct Facts {
     pub outstanding: u64,
     /// When the first host may be visited.
     pub next_ms: Option<u64>,
-    /// How long no page has come.
+    /// How long no page has come although nothing kept it from fetching.
     pub idle_ms: u64,
     /// How long not a byte has come, from anybody.
     pub silent_ms: u64,
@@ -62,6 +62,10 @@ pub struct Facts {
     pub all_fail: bool,
     /// How long it has been out of the network although nothing keeps it from joining.
     pub away_ms: u64,
+    /// Whether it fetches nothing yet because others may still be at hosts that become its own.
+    pub is_catching_up: bool,
+    /// Whether every crawl has fetched as many pages as it may.
+    pub has_all_pages: bool,
     /// Whether the volunteer's limits may keep a host waiting that could be visited.
     pub is_limited: bool,
 }
@@ -110,11 +114,17 @@ impl Facts {
             (_, None, Some(trouble)) => needs_you(trouble),
             // It fetches nothing before it is back.
             _ if self.away_ms >= WORTH_SAYING_MS => RunState::Waiting(WaitReason::CannotJoin),
+            _ if self.has_all_pages && self.fetching == 0 => {
+                RunState::Waiting(WaitReason::AllFetched)
+            }
             _ if self.idle_ms < WORTH_SAYING_MS => RunState::Crawling,
             _ if self.all_fail && self.silent_ms >= OFFLINE_MS => {
                 RunState::Waiting(WaitReason::Offline)
             }
             _ if self.fetching > 0 => RunState::Crawling,
+            _ if self.is_catching_up && self.outstanding > 0 => {
+                RunState::Waiting(WaitReason::CatchingUp)
+            }
             _ => match self.next_ms {
                 Some(until_ms) if until_ms > self.now_ms => {
                     RunState::Waiting(WaitReason::HostsRest { until_ms })
@@ -172,6 +182,8 @@ mod tests {
             silent_ms: 0,
             all_fail: false,
             away_ms: 0,
+            is_catching_up: false,
+            has_all_pages: false,
             is_limited: false,
         }
     }
@@ -224,6 +236,38 @@ mod tests {
             ..ready
         };
         assert_eq!(looking_up.state(), RunState::Crawling);
+    }
+
+    /// Its limits were blamed while it waited for other peers.
+    #[test]
+    fn who_waits_for_others_to_let_go_of_hosts_says_so() {
+        let held = |fetching, idle_ms| Facts {
+            is_catching_up: true,
+            is_limited: true,
+            fetching,
+            idle_ms,
+            ..facts()
+        };
+        let waits = RunState::Waiting(WaitReason::CatchingUp);
+        assert_eq!(held(0, WORTH_SAYING_MS).state(), waits);
+        assert_eq!(held(0, 900).state(), RunState::Crawling);
+        assert_eq!(held(1, WORTH_SAYING_MS).state(), RunState::Crawling);
+    }
+
+    /// It said that it crawled, or that hosts had asked for a pause.
+    #[test]
+    fn a_crawl_that_has_all_its_pages_says_so() {
+        let spent = |fetching| Facts {
+            has_all_pages: true,
+            fetching,
+            next_ms: Some(1_060_000),
+            silent_ms: 600_000,
+            all_fail: true,
+            ..facts()
+        };
+        let waits = RunState::Waiting(WaitReason::AllFetched);
+        assert_eq!(spent(0).state(), waits);
+        assert_eq!(spent(1).state(), RunState::Crawling);
     }
 
     #[test]

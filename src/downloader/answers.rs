@@ -100,6 +100,8 @@ impl Downloader {
         });
         let Some(url) = target else {
             self.counters.error(ErrorKind::Other).add(1);
+            let detail = || format!("{}: leads nowhere", answer.status);
+            fetch.watched.end(How::Failed(ErrorKind::Other), detail, 0);
             return;
         };
         self.counters.redirects.add(1);

@@ -280,11 +280,12 @@ impl IdleConnections {
         kept.connection
     }
 
-    /// Closes the oldest while there are too many. No site may be locked meanwhile.
-    pub fn trim(&self) {
+    /// Closes the oldest while there are more than usual, or than there is `room` for. No site
+    /// may be locked meanwhile.
+    pub fn trim(&self, room: usize) {
         let excess: Vec<_> = {
             let mut kept = self.kept.lock();
-            let count = kept.len().saturating_sub(self.most);
+            let count = kept.len().saturating_sub(self.most.min(room));
             std::iter::from_fn(|| kept.pop_first())
                 .take(count)
                 .collect()

@@ -45,6 +45,10 @@ use crate::url_range_validator::UrlRangeValidator;
 /// How long a site waits when all pages that may still be fetched are under way.
 const BUDGET_PAUSE_MS: u64 = 20;
 
+/// How long a site waits where all pages that may be fetched at all are complete: that does
+/// not change while the crawl stays the same.
+const SPENT_PAUSE_MS: u64 = 60_000;
+
 /// How long a site waits that is another peer's by now.
 const FOREIGN_PAUSE_MS: u64 = 100;
 
@@ -233,7 +237,13 @@ impl Downloader {
                 None => self.counters.blocked_port.add(1),
             },
         };
-        let (task, unfinished) = self.jobs.next_task(&mut state, refuses, turned_away);
+        let is_spent = |record: &UrlRecord| {
+            let crawl = self.crawls.in_force(record.crawl);
+            crawl.is_some_and(|crawl| crawl.budget.is_spent())
+        };
+        let (task, unfinished) = self
+            .jobs
+            .next_task_of(&mut state, is_spent, refuses, turned_away);
         let at_hand = |lease, kept: Option<Kept>| AtHand {
             lease,
             connection: match kept {
@@ -263,6 +273,7 @@ impl Downloader {
                     clock: self.clock,
                 };
                 drop(state);
+                self.trim_idle();
                 self.fetch_robots(at_hand(lease, kept), &fetch, &origin, way);
             }
             (Task::Page(mut job), Some(unfinished)) => {
@@ -279,6 +290,7 @@ impl Downloader {
                         let kept = state.connection.take();
                         let robots = state.site.verdict(job.record.url.origin());
                         drop(state);
+                        self.trim_idle();
                         let fetch = PageFetch {
                             watched: self.counters.activity.begin(job.record.url.as_str()),
                             robots,
@@ -297,8 +309,20 @@ impl Downloader {
                     }
                 }
             }
-            _ => self.jobs.settle(lease, &mut state),
+            _ => {
+                if state.site.records().next().is_some() {
+                    state.spent_until_ms = now_ms + self.spent_pause_ms();
+                }
+                self.jobs.settle(lease, &mut state);
+            }
         }
+    }
+
+    /// To wait for longer than the engine's patience would have it give up what waits, which
+    /// is to be there when the crawl may fetch more.
+    fn spent_pause_ms(&self) -> u64 {
+        let patience_ms = self.settings.crawl.patience_secs * 1_000;
+        patience_ms.clamp(BUDGET_PAUSE_MS, SPENT_PAUSE_MS)
     }
 
     /// What waits for a site is on its way to the disk, and cannot be read yet. If it
@@ -367,6 +391,7 @@ impl Downloader {
             Step::End(outcome) => outcome,
         };
         at_hand.took = Some(took);
+        self.tell_of_robots(origin, &outcome);
         self.settle(at_hand, |state, courtesy, now_ms| match outcome {
             RobotsOutcome::Rules(rules) => {
                 tracing::debug!("{origin}: robots.txt is read");
@@ -417,6 +442,23 @@ impl Downloader {
                 }
             }
         });
+    }
+
+    /// Tells whoever looks on why nothing of an origin is fetched: no page of it will.
+    fn tell_of_robots(&self, origin: &str, outcome: &RobotsOutcome) {
+        let (how, detail) = match outcome {
+            RobotsOutcome::Rules(_) | RobotsOutcome::Failed(FetchError::CutOff) => return,
+            RobotsOutcome::Busy { status, .. } => (
+                How::Failed(status_kind(*status)),
+                format!("robots.txt: {status}"),
+            ),
+            RobotsOutcome::Failed(error) => (
+                error.kind().map_or(How::Private, How::Failed),
+                format!("robots.txt: {error}"),
+            ),
+        };
+        let url = format!("{origin}/");
+        self.counters.activity.turned_away(&url, how, &detail);
     }
 
     /// How the host failed whose name hashes to `key`.
@@ -620,7 +662,12 @@ impl Downloader {
         update(&mut state, courtesy, now_ms);
         self.jobs.settle(lease, &mut state);
         drop(state);
-        self.idle.trim();
+        self.trim_idle();
+    }
+
+    /// Keeps to the volunteer's limit of connections, in which those that nobody uses count.
+    fn trim_idle(&self) {
+        self.idle.trim(self.jobs.room_for_idle());
     }
 }
 

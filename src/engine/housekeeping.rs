@@ -106,6 +106,8 @@ impl Housekeeper {
         while self.stop.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
             let now_ms = self.clock.now_ms();
             self.idle.sweep(now_ms);
+            // The volunteer may have lowered the limit.
+            self.idle.trim(self.jobs.room_for_idle());
             self.clock.notice_sleep();
             self.limits.tick(now_ms);
             self.pausing.tick();

@@ -280,6 +280,17 @@ impl Engine {
         self.jobs.give_up_away();
     }
 
+    /// Whether nothing is fetched yet, because this peer looks for its network or others may
+    /// still be fetching from hosts that become its own.
+    pub fn is_catching_up(&self) -> bool {
+        self.jobs.is_held()
+    }
+
+    /// Whether every crawl has fetched as many pages as it may.
+    pub fn has_all_pages(&self) -> bool {
+        self.crawls.all_spent()
+    }
+
     /// URLs that are not done with: in queues, under way, or waiting for a receipt.
     pub fn outstanding(&self) -> u64 {
         self.jobs.outstanding.count()

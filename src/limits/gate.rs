@@ -18,6 +18,8 @@ use crate::clock::Millis;
 const LOOK_MS: Millis = 10;
 /// How soon to look again whether there may be more fetches at once, if none ends before.
 const FULL_LOOK_MS: Millis = 100;
+/// How soon to look again whether pages a minute are still so few, however long one takes.
+const PAGES_LOOK_MS: Millis = 250;
 /// For each download that may wait for the limit, the limit brings in so much a second.
 /// More would only fill the buffers of the operating system.
 const BYTES_PER_WAITER: u64 = 32 << 10;
@@ -74,9 +76,7 @@ impl Gate {
         if !self.is_watched.load(Relaxed) {
             return Ok(());
         }
-        let connections = self.connections.load(Relaxed);
-        let part = (connections / self.peers.load(Relaxed)).max(1) as usize;
-        if connections > 0 && under_way >= part {
+        if self.connections().is_some_and(|most| under_way >= most) {
             return Err(now_ms + FULL_LOOK_MS);
         }
         let limit = self.download.limit();
@@ -86,6 +86,13 @@ impl Gate {
         let used = || ProcessTime::try_now().map(|time| time.as_duration()).ok();
         self.processor.lock().enter(now_ms, used)?;
         self.pages.lock().enter(now_ms)
+    }
+
+    /// How many connections a peer may have open at once, if that is limited.
+    pub fn connections(&self) -> Option<usize> {
+        let connections = self.connections.load(Relaxed);
+        let part = (connections / self.peers.load(Relaxed)).max(1);
+        (connections > 0).then_some(part as usize)
     }
 
     /// Whether one may have to wait until another fetch has ended.
@@ -138,7 +145,8 @@ impl PageRate {
             self.left -= 1.0;
             return Ok(());
         }
-        Err(now_ms + ((1.0 - self.left) / per_ms).ceil() as Millis)
+        let wait_ms = ((1.0 - self.left) / per_ms).ceil() as Millis;
+        Err(now_ms + wait_ms.min(PAGES_LOOK_MS))
     }
 
     fn give_back(&mut self) {
@@ -233,9 +241,21 @@ mod tests {
         rate.set(1);
         assert!(rate.enter(1_000_000).is_ok());
         let wait = rate.enter(1_000_000);
-        assert_eq!(wait, Err(1_060_000));
+        assert_eq!(wait, Err(1_000_000 + PAGES_LOOK_MS));
         rate.give_back();
         assert!(rate.enter(1_000_000).is_ok());
+    }
+
+    /// Who had raised the limit waited for up to a minute for the next page.
+    #[test]
+    fn a_raised_limit_holds_soon() {
+        let mut rate = PageRate::default();
+        rate.set(1);
+        assert!(rate.enter(1_000_000).is_ok());
+        let again_ms = rate.enter(1_000_000).unwrap_err();
+        rate.set(6_000);
+        assert!(rate.enter(again_ms).is_ok());
+        assert!(again_ms <= 1_000_250);
     }
 
     /// A process that uses both processors whenever it is let in, and nothing else.
@@ -275,7 +295,7 @@ mod tests {
         assert_eq!(gate.enter(3, 0), Err(FULL_LOOK_MS));
         gate.set(20, 0, 100);
         assert_eq!(gate.enter(3, 5_000), Ok(()));
-        assert_eq!(gate.enter(3, 5_000), Err(8_000));
+        assert_eq!(gate.enter(3, 5_000), Err(5_000 + PAGES_LOOK_MS));
         gate.was_no_page();
         assert_eq!(gate.enter(3, 5_000), Ok(()));
     }

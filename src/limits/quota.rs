@@ -43,6 +43,8 @@ pub struct QuotaState {
     /// When the limit will be reached if it goes on like this; `None`: not before it
     /// renews. Now, if it has been reached.
     pub reached_ms: Option<Millis>,
+    /// Whether it is known how fast it goes: without that, nothing is said by `reached_ms`.
+    pub is_pace_known: bool,
 }
 
 impl QuotaState {
@@ -85,10 +87,11 @@ impl Quota {
         account.renew(now_ms);
         let renews_ms = account.began_ms + PERIOD_MS;
         let left = limit_bytes.saturating_sub(account.used_bytes);
+        let is_pace_known = account.recent_ms >= LEAST_PACE_MS;
         let reached_ms = match limit_bytes {
             0 => None,
             _ if left == 0 => Some(now_ms),
-            _ if account.recent_ms >= LEAST_PACE_MS && account.recent_bytes > 0.0 => {
+            _ if is_pace_known && account.recent_bytes > 0.0 => {
                 let needed_ms = left as f64 * account.recent_ms / account.recent_bytes;
                 // A float that is too large becomes the largest number there is.
                 Some(now_ms.saturating_add(needed_ms as Millis)).filter(|&at| at < renews_ms)
@@ -100,6 +103,7 @@ impl Quota {
             limit_bytes,
             renews_ms,
             reached_ms,
+            is_pace_known,
         }
     }
 
@@ -149,6 +153,21 @@ mod tests {
         // Ten times as much lasts beyond the thirty days.
         assert_eq!(quota.state(100 * GB, now_ms).reached_ms, None);
         assert_eq!(quota.state(0, now_ms).reached_ms, None);
+    }
+
+    /// The first minute was said to be enough for the whole month, whatever it moved.
+    #[test]
+    fn without_a_pace_nothing_is_known() {
+        let mut quota = Quota::default();
+        quota.count(0, START_MS);
+        quota.count(GB / 2, START_MS + 30_000);
+        let state = quota.state(GB, START_MS + 30_000);
+        assert_eq!((state.reached_ms, state.is_pace_known), (None, false));
+        quota.count(1, START_MS + 65_000);
+        let state = quota.state(GB, START_MS + 65_000);
+        assert!(state.is_pace_known && state.reached_ms.is_some());
+        // It goes slowly enough.
+        assert!(quota.state(1_000_000 * GB, START_MS + 65_000).is_pace_known);
     }
 
     #[test]

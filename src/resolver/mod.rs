@@ -140,6 +140,7 @@ impl Resolver {
             failed => {
                 if let Some(Err(error)) = failed {
                     tracing::debug!("{host}: {error}");
+                    self.jobs.tell_of_look_up(&host, &error.to_string());
                 }
                 state.failing = Some(ErrorKind::Dns);
                 if let Some(rest) = self.outage.failed(cell.key, ErrorKind::Dns, now_ms) {

@@ -1,11 +1,12 @@
 //! One peer, one web: everything is fetched once, and nothing that must not be.
 
+use peercrawl::clock::wall_ms;
 use peercrawl::demo::web::{Naming, Web, WebSpec};
 use peercrawl::engine::Ending;
 use peercrawl::report::Report;
 use peercrawl_overlay::memory::MemoryNetwork;
 
-use crate::crew::{DEADLINE, engine, settings, web, whole};
+use crate::crew::{DEADLINE, engine, settings, wait_until, web, whole};
 
 /// Crawls a whole web with one peer, and holds the result against what the web knows.
 fn crawl_exactly(spec: WebSpec) -> Report {
@@ -98,6 +99,24 @@ fn max_pages_is_never_exceeded() {
         assert_eq!(engine.wait(DEADLINE), Some(Ending::MaxPages));
         assert_eq!(engine.shutdown().pages, most);
     }
+}
+
+/// Each host was leased every 20 ms for good, in an engine whose end nobody waits for.
+#[test]
+fn a_crawl_that_has_all_its_pages_leaves_its_hosts_alone() {
+    let web = web(WebSpec::new(5, 200, 3));
+    let mut settings = settings();
+    settings.crawl.max_pages = 20;
+    let engine = engine(&settings, &MemoryNetwork::new(), 1, &web);
+    engine.begin(whole(&web, &settings)).unwrap();
+    wait_until("all its pages", || engine.has_all_pages());
+    wait_until("its hosts rest", || {
+        let soon_ms = wall_ms() + 30_000;
+        engine.fetching() == 0 && engine.next_fetch_ms().is_some_and(|at_ms| at_ms > soon_ms)
+    });
+    assert!(engine.outstanding() > 0, "what waits is not given up");
+    assert_eq!(engine.wait(DEADLINE), Some(Ending::MaxPages));
+    assert_eq!(engine.shutdown().pages, 20);
 }
 
 /// Queues that hold far less than the web has: overflow is entered and left, and what

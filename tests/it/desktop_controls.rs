@@ -237,6 +237,18 @@ fn a_stored_page_is_looked_up_while_the_crawl_runs() {
         matches!(found, Found::Page { status: 200, .. }),
         "{found:?}"
     );
+    // As it is typed, without a scheme: it came over http.
+    let typed = site.url.trim_start_matches("http://").to_owned();
+    app.send(Command::LookUp("127.0.0.1:9/never".into()));
+    let never = "https://127.0.0.1:9/never";
+    app.wait("neither", |model| {
+        answered(model, never).is_some_and(|one| one.found == Found::Nothing)
+    });
+    app.send(Command::LookUp(typed));
+    app.wait("the page", |model| {
+        let answer = answered(model, &site.url);
+        answer.is_some_and(|one| matches!(one.found, Found::Page { .. }))
+    });
     app.quit();
 }
 

@@ -1,9 +1,10 @@
 //! The crawl behind the window, begun and changed while an engine is there.
 
 use peercrawl::data_directory::DataDirectory;
+use peercrawl::desktop::Opening;
 use peercrawl_ui::Command;
 use peercrawl_ui::command::{Begin, Screen};
-use peercrawl_ui::model::{PauseReason, RunState, Setting};
+use peercrawl_ui::model::{PauseReason, RunState, Setting, WaitReason};
 use tempfile::TempDir;
 
 use crate::crew::wait_until;
@@ -192,4 +193,56 @@ fn more_web_sites_than_peers_can_be_told_of_are_not_added() {
     let config = app.config();
     let _folder = app.quit();
     assert_eq!(read_config(&config).crawl.seeds.len(), good + 1);
+}
+
+/// Its last web site removed, it was stopped by the next start of the program, and *Start*
+/// asked where to begin although there was more to do.
+#[test]
+fn without_web_sites_it_goes_on_with_what_waits() {
+    let site = Site::start();
+    let mut app = App::open(long_crawl(&site));
+    app.send(Command::Start);
+    app.wait("pages", |model| model.totals.ever.pages > 3);
+    app.send(Command::RemoveSeeds(vec![site.url.clone()]));
+    app.wait("it is removed", |model| model.crawl.seeds.is_empty());
+    let without_seeds = |opening: &mut Opening| {
+        long_crawl(&site)(opening);
+        opening.settings.crawl.seeds.clear();
+    };
+    let mut app = App::open_in(app.quit(), without_seeds);
+    let requests = site.requests();
+    wait_until("it goes on by itself", || site.requests() > requests + 3);
+    app.send(Command::FinishAndStop);
+    app.wait("stopped", |model| model.state == RunState::Stopped);
+    let mut app = App::open_in(app.quit(), without_seeds);
+    app.wait("stopped as before", |model| {
+        model.now_ms > 0 && model.state == RunState::Stopped
+    });
+    let requests = site.requests();
+    app.send(Command::Start);
+    app.wait("it goes on when it is told to", |model| {
+        assert!(model.first_run.is_none());
+        site.requests() > requests + 3
+    });
+    app.quit();
+}
+
+#[test]
+fn without_web_sites_and_with_nothing_left_it_asks_where_to_begin() {
+    let site = Site::start();
+    let mut app = App::open(|opening| {
+        long_crawl(&site)(opening);
+        opening.settings.crawl.max_depth = 0;
+    });
+    app.send(Command::Start);
+    app.wait("all of it", |model| {
+        model.state == RunState::Waiting(WaitReason::NoAddresses)
+    });
+    app.send(Command::RemoveSeeds(vec![site.url.clone()]));
+    app.send(Command::FinishAndStop);
+    app.wait("stopped", |model| model.state == RunState::Stopped);
+    app.send(Command::Start);
+    app.wait("the first page", |model| model.first_run.is_some());
+    app.wait("stopped again", |model| model.state == RunState::Stopped);
+    app.quit();
 }

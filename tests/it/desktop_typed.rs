@@ -22,6 +22,22 @@ fn typed_web_sites_are_checked_again_when_the_list_changes() {
     app.wait("it was", |model| is_known(model) == Some(true));
     app.send(Command::RemoveSeeds(vec![site.into()]));
     app.wait("it can be again", |model| is_known(model) == Some(false));
+    app.send(Command::BlockSite("127.0.0.1".into()));
+    let model = app.wait("not while it is blocked", |model| {
+        is_known(model) == Some(true)
+    });
+    let why = model.crawl.check.lines[0].problem.as_deref();
+    assert_eq!(why, Some("you blocked this site"));
+    app.send(Command::AddSeeds(vec![site.into()]));
+    app.wait("that is said", |model| {
+        let mut notices = model.notices.iter();
+        notices.any(|one| one.failed && one.text.contains("you blocked this site"))
+    });
+    app.send(Command::UnblockSite("127.0.0.1".into()));
+    let model = app.wait("it can be once more", |model| {
+        is_known(model) == Some(false)
+    });
+    assert_eq!(model.crawl.seeds, [""; 0]);
     app.quit();
 }
 

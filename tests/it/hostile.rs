@@ -71,6 +71,16 @@ impl HostileWeb {
         format!("http://{bound}/")
     }
 
+    /// Connections that are open.
+    pub fn open_connections(&self) -> usize {
+        let open = |site: &Listener| {
+            let connections = site.open.connections.lock().unwrap();
+            let is_open = |(stream, _): &&(Weak<TcpStream>, _)| stream.strong_count() > 0;
+            connections.iter().filter(is_open).count()
+        };
+        self.sites.iter().map(open).sum()
+    }
+
     /// An address that no other site of this web has, apart from those of the built-in
     /// web, which other tests serve.
     fn next_ip(&self) -> Ipv4Addr {

@@ -9,18 +9,20 @@ use std::time::{Duration, Instant};
 
 use peercrawl::conditions::{Reason, Verdict};
 use peercrawl::config::Settings;
+use peercrawl::crawl::CrawlDefinition;
 use peercrawl::demo::fleet::WebNames;
 use peercrawl::demo::web::{Web, WebSpec};
 use peercrawl::downloader::connection::Dialer;
 use peercrawl::engine::{Ending, Engine, Standing, Surroundings, WhyStopped};
 use peercrawl::joining;
 use peercrawl::limits::Limits;
+use peercrawl::resolver::SystemNames;
 use peercrawl_overlay::memory::MemoryNetwork;
 use peercrawl_overlay::{Overlay, PeerId, Statistics};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-use crate::crew::{DEADLINE, engine, settings, wait_until, web, whole};
+use crate::crew::{DEADLINE, crawl_from, engine, settings, wait_until, web, whole};
 use crate::hostile::{HostileWeb, next_path, page};
 
 const KIB: u64 = 1_024;
@@ -480,4 +482,33 @@ fn pages_a_minute_and_fetches_at_once_are_bounded() {
     engine.limits().change(|values| values.pages_per_min = 0);
     engine.limits().change(|values| values.connections = 0);
     assert_eq!(engine.wait(DEADLINE), Some(Ending::Complete));
+}
+
+/// Connections that were kept for the next page came on top of the limit, up to 256 of them.
+#[test]
+fn connections_that_nobody_uses_count_towards_their_limit() {
+    const SITES: usize = 10;
+    let mut web = HostileWeb::default();
+    let sites: Vec<_> = (0..SITES)
+        .map(|number| web.pages(move |path, stream| page(stream, format!("{number} {path}"))))
+        .collect();
+    let mut settings = settings();
+    settings.network.idle_secs = 1_000;
+    let seeds = sites.iter().map(|site| site.url("/")).collect();
+    let engine = crawl_from(settings, Arc::new(SystemNames), seeds);
+    assert_eq!(engine.wait(DEADLINE), Some(Ending::Complete));
+    wait_until("all are kept", || web.open_connections() == SITES);
+    engine.limits().change(|values| values.connections = 3);
+    wait_until("those beyond the limit are closed", || {
+        web.open_connections() == 3
+    });
+    let mut again = Settings::default().crawl;
+    again.seeds = sites.iter().map(|site| site.url("/again")).collect();
+    engine
+        .begin(CrawlDefinition::from_settings(&again))
+        .unwrap();
+    assert_eq!(engine.wait(DEADLINE), Some(Ending::Complete));
+    assert_eq!(engine.report().pages, 2 * SITES as u64);
+    wait_until("no more are kept", || web.open_connections() <= 3);
+    engine.shutdown();
 }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use toml_edit::{Array, Value};
 
+use crate::blocklist::BlockList;
 use crate::canonical::{CanonicalForm, CanonicalUrl};
 use crate::crawl::CrawlDefinition;
 use crate::desktop::addresses;
@@ -18,12 +19,21 @@ impl Desk {
     }
 
     pub(super) fn seed_address(&self, text: &str) -> Result<CanonicalUrl, String> {
-        addresses::seed_address(&self.form(), &self.config.network, text)
+        addresses::seed_address(&self.form(), &self.config.network, &self.blocked(), text)
+    }
+
+    /// The sites that the volunteer has blocked.
+    fn blocked(&self) -> BlockList {
+        BlockList::of(&self.config.crawl.blocked_sites)
     }
 
     pub(super) fn set_seeds(&mut self, seeds: Vec<String>) {
         self.set_key("crawl.seeds", list(&seeds));
         // What is typed beside them may have been one of them, or be one now.
+        self.check_again();
+    }
+
+    fn check_again(&mut self) {
         let typed = std::mem::take(&mut self.state.check.text);
         self.check_seeds(&typed);
     }
@@ -31,17 +41,17 @@ impl Desk {
     pub(super) fn check_seeds(&mut self, text: &str) {
         let (form, crawl) = (self.form(), self.definition());
         let network = &self.config.network;
-        let mut check = addresses::check_seeds(&form, network, text, &crawl.seeds);
+        let mut check = addresses::check_seeds(&form, network, &self.blocked(), text, &crawl.seeds);
         addresses::mark_surplus(&form, &mut check, crawl);
         self.state.check = check;
     }
 
     pub(super) fn add_seeds(&mut self, seeds: &[String]) {
-        let form = self.form();
+        let (form, blocked) = (self.form(), self.blocked());
         let mut crawl = self.definition();
         let mut known: HashSet<String> = crawl.seeds.iter().cloned().collect();
         for seed in seeds {
-            match addresses::seed_address(&form, &self.config.network, seed) {
+            match addresses::seed_address(&form, &self.config.network, &blocked, seed) {
                 Ok(url) => {
                     let url = url.to_string();
                     if known.insert(url.clone()) {
@@ -106,6 +116,7 @@ impl Desk {
             Some(_) => self.config.crawl.blocked_sites = blocked,
             None => self.set_key("crawl.blocked_sites", list(&blocked)),
         }
+        self.check_again();
         self.follow_blocked(&before);
         if !is_blocked {
             // It was forgotten: if the crawl begins there, it begins anew.

@@ -413,6 +413,7 @@ mod tests {
             limit_bytes: 1,
             renews_ms: 7,
             reached_ms: None,
+            is_pace_known: true,
         };
         let free = QuotaState::default();
         let battery = Verdict::Pause(Reason::OnBattery);

@@ -131,10 +131,13 @@ fn healthy_time(with_hostile: bool) -> Duration {
 fn healthy_sites_are_not_held_up() {
     let pages_per_sec =
         |with_hostile| (HEALTHY_SITES * PAGES) as f64 / healthy_time(with_hostile).as_secs_f64();
-    // The machine that runs this has other tests to do. Those come and go; whoever is held up by
-    // hostile sites is so each time.
+    // The machine that runs this has other tests to do. Those come and go, and only slow things
+    // down: the best of each kind so far are held against each other. Whoever is held up by
+    // hostile sites is so each time. A first run alone that was slowed down is not enough.
+    let (mut alone, mut beside) = (pages_per_sec(false), 0.0_f64);
     let mut tries = (0..5).map(|_| {
-        let (alone, beside) = (pages_per_sec(false), pages_per_sec(true));
+        alone = alone.max(pages_per_sec(false));
+        beside = beside.max(pages_per_sec(true));
         let percent = 100.0 * beside / alone;
         println!(
             "healthy pages/s: {alone:.0} alone, {beside:.0} beside hostile sites: {percent:.1} %"

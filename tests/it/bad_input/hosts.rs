@@ -1,14 +1,23 @@
 //! Hosts that cannot be talked to, or not for long.
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use peercrawl::engine::Ending;
+use peercrawl::activity::{How, Outcome};
+use peercrawl::counters::ErrorKind;
+use peercrawl::crawl::CrawlDefinition;
+use peercrawl::engine::{Ending, Engine, Surroundings};
+use peercrawl::limits::Limits;
+use peercrawl::resolver::FixedNames;
+use peercrawl_overlay::PeerId;
+use peercrawl_overlay::memory::MemoryNetwork;
 
 use super::{HEALTHY_PAGES, crawl, expect, expect_page, healthy, impatient, settings};
-use crate::hostile::{HostileWeb, hang_up, page, reset, respond, stay_silent};
+use crate::crew::wait_until;
+use crate::hostile::{HostileWeb, hang_up, page, redirect, reset, respond, stay_silent};
 
 #[test]
 fn nobody_listens() {
@@ -172,4 +181,41 @@ fn a_last_attempt_that_is_also_the_hosts_last() {
         |_| hang_up(),
         &[("errors.other", 1), ("urls.given_up", 1), ("retries", 2)],
     );
+}
+
+/// A mistyped host, or one whose robots.txt cannot be had, was nowhere among the results.
+#[test]
+fn whoever_looks_on_hears_of_hosts_of_which_nothing_is_fetched() {
+    let mut web = HostileWeb::default();
+    let busy = web.http(|_, stream| respond(stream, "503 Busy", "", b"later"));
+    let astray = web.pages(|_, stream| redirect(stream, "javascript:x"));
+    let expected = [
+        ("http://gone.test/".to_owned(), ErrorKind::Dns, "not in"),
+        (web.dead(), ErrorKind::Connect, "robots.txt: "),
+        (busy.url("/"), ErrorKind::Http5xx, "robots.txt: 503"),
+        (astray.url("/"), ErrorKind::Other, "leads nowhere"),
+    ];
+    let (mut settings, names) = (settings(), FixedNames(HashMap::new()));
+    settings.crawl.seeds = expected.iter().map(|(url, ..)| url.clone()).collect();
+    let definition = CrawlDefinition::from_settings(&settings.crawl);
+    let engine = Engine::start(Surroundings {
+        limits: Limits::new(&settings.limits),
+        settings,
+        overlay: Arc::new(MemoryNetwork::new().join(PeerId::repeat(1))),
+        names: Arc::new(names),
+        kept: None,
+        receipts: None,
+    })
+    .unwrap();
+    engine.activity().watch(true);
+    engine.begin(definition).unwrap();
+    for (url, kind, detail) in &expected {
+        wait_until(url, || {
+            let told = |one: &Outcome| {
+                one.url == *url && one.how == How::Failed(*kind) && one.detail.contains(detail)
+            };
+            engine.activity().results(0..1, told).0 > 0
+        });
+    }
+    engine.shutdown();
 }

@@ -49,6 +49,7 @@ pub fn model() -> Model {
             limit_bytes: 10_000_000_000,
             renews_ms: NOW_MS + 14 * 86_400_000,
             reached_ms: Some(NOW_MS + 8 * 86_400_000),
+            is_pace_known: true,
         },
         memory: Memory {
             used_bytes: 142_000_000,
@@ -250,6 +251,8 @@ fn network() -> Network {
         ],
         called: Vec::new(),
         looks_on_local_network: true,
+        peers: 13,
+        supernodes: 4,
         nodes: (0..13).map(node).collect(),
         links,
         traffic: Traffic {

@@ -214,6 +214,12 @@ pub fn sentence(model: &Model) -> String {
         RunState::Waiting(WaitReason::CannotJoin) => {
             "Waiting: cannot join the network yet, trying again".to_owned()
         }
+        RunState::Waiting(WaitReason::AllFetched) => {
+            format!("Waiting: all pages of this crawl are fetched · {peers}")
+        }
+        RunState::Waiting(WaitReason::CatchingUp) => {
+            format!("Waiting: catching up with other peers · {peers}")
+        }
         RunState::Waiting(WaitReason::Limits) => {
             format!("Waiting: your limits allow no page at the moment · {peers}")
         }
@@ -275,6 +281,12 @@ mod tests {
         assert!(sentence(&model).contains("next page in 5 s"));
         model.state = RunState::Waiting(WaitReason::Limits);
         let words = "Waiting: your limits allow no page at the moment · 12 peers";
+        assert_eq!(sentence(&model), words);
+        model.state = RunState::Waiting(WaitReason::AllFetched);
+        let words = "Waiting: all pages of this crawl are fetched · 12 peers";
+        assert_eq!(sentence(&model), words);
+        model.state = RunState::Waiting(WaitReason::CatchingUp);
+        let words = "Waiting: catching up with other peers · 12 peers";
         assert_eq!(sentence(&model), words);
         model.state = RunState::Waiting(WaitReason::CannotJoin);
         assert!(sentence(&model).starts_with("Waiting: cannot join the network"));

@@ -172,10 +172,14 @@ pub enum WaitReason {
         /// When the first may be visited again.
         until_ms: u64,
     },
+    /// The crawl has fetched as many pages as it may.
+    AllFetched,
     /// There is no way to the internet at the moment.
     Offline,
     /// It has left the network to save data, and cannot come back yet.
     CannotJoin,
+    /// Hosts become this peer's, and others may still be fetching from them.
+    CatchingUp,
     /// The volunteer's limits leave room for no page at the moment.
     Limits,
 }
@@ -318,6 +322,8 @@ pub struct Quota {
     pub renews_ms: u64,
     /// When it will be reached if it goes on like this; `None`: not before it renews.
     pub reached_ms: Option<u64>,
+    /// Whether it is known how fast it goes. It is not in the first minute.
+    pub is_pace_known: bool,
 }
 
 /// A field that something can be wrong with.

@@ -38,6 +38,10 @@ pub struct Network {
     pub called: Vec<String>,
     /// Whether peers are being looked for on the local network.
     pub looks_on_local_network: bool,
+    /// Peers that there are, this one included.
+    pub peers: usize,
+    /// Those of them that are supernodes.
+    pub supernodes: usize,
     /// The nodes to draw, at most a few hundred; this peer among them.
     pub nodes: Vec<Node>,
     /// Links between two of `nodes`, by their numbers.

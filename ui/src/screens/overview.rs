@@ -262,6 +262,7 @@ fn quota_ui(ui: &mut Ui, scene: &Scene<'_>) {
     let until = match quota.reached_ms {
         _ if left == 0 => format!("Goes on {}", scene.clock_or_day(quota.renews_ms)),
         Some(at_ms) => format!("Reached about {}", scene.clock_or_day(at_ms)),
+        None if !quota.is_pace_known => "Not known yet how long it lasts".to_owned(),
         None => format!("Enough until {}", scene.local(quota.renews_ms).date()),
     };
     parts::weak_ui(ui, until).on_hover_text(format!(

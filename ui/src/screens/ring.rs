@@ -49,14 +49,11 @@ pub fn ring_ui(ui: &mut Ui, network: &Network, size: f32) {
         };
         painter.circle(at, size, color, Stroke::new(1.5, palette.card));
     }
-    let supernodes = network
-        .nodes
-        .iter()
-        .filter(|node| node.role == Role::Supernode);
+    // Of very many, not all are drawn.
     let words = format!(
         "Picture of the network: {}, {} of them supernodes",
-        format::counted(network.nodes.len() as u64, "peer", "peers"),
-        supernodes.count()
+        format::counted(network.peers as u64, "peer", "peers"),
+        network.supernodes
     );
     response.widget_info(|| WidgetInfo::labeled(WidgetType::Image, true, &words));
     let hit = response.hover_pos().and_then(|pointer| {

@@ -23,6 +23,18 @@ fn the_picture_and_the_table_show_who_takes_part() {
     }
 }
 
+/// Of very many peers some are drawn, and those were told of as all that there are.
+#[test]
+fn the_picture_tells_of_all_peers() {
+    let mut window = Window::at(Screen::Network);
+    window.change(|model| {
+        let network = std::sync::Arc::make_mut(&mut model.network);
+        (network.peers, network.supernodes) = (5_000, 80);
+    });
+    let picture = "Picture of the network: 5,000 peers, 80 of them supernodes";
+    window.0.get_by_role_and_label(Role::Image, picture);
+}
+
 /// All that is above the table used to leave it no room in the smallest window.
 #[test]
 fn the_smallest_window_shows_five_peers_even_in_a_demo() {

@@ -236,6 +236,8 @@ fn totals_and_quota_are_in_words() {
     }
     window.change(|model| model.quota.reached_ms = None);
     assert!(window.has("Enough until 30 Nov"));
+    window.change(|model| model.quota.is_pace_known = false);
+    assert!(window.has("Not known yet how long it lasts"));
     window.change(|model| model.quota = Quota::default());
     assert!(window.has("No limit is set."));
 }
