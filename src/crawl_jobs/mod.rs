@@ -313,20 +313,9 @@ impl CrawlJobs {
         state.is_touched = true;
     }
 
-    /// What to do next for a leased site, if everything may be fetched that waits there.
-    #[cfg(test)]
-    pub fn next_task(
-        &self,
-        state: &mut SiteState,
-        refuses: impl Fn(&UrlRecord) -> bool,
-        turned_away: impl FnMut(CrawlJob, TurnedAway),
-    ) -> (Task, Option<Unfinished>) {
-        self.next_task_of(state, |_| false, refuses, turned_away)
-    }
-
     /// What to do next for a leased site. URLs that are not to be fetched after all
     /// are done with, and given to `turned_away`; those that `waits` are passed by.
-    pub fn next_task_of(
+    pub fn next_task(
         &self,
         state: &mut SiteState,
         waits: impl Fn(&UrlRecord) -> bool,

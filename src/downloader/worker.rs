@@ -243,7 +243,7 @@ impl Downloader {
         };
         let (task, unfinished) = self
             .jobs
-            .next_task_of(&mut state, is_spent, refuses, turned_away);
+            .next_task(&mut state, is_spent, refuses, turned_away);
         let at_hand = |lease, kept: Option<Kept>| AtHand {
             lease,
             connection: match kept {
