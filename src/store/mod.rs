@@ -15,7 +15,8 @@
 //!
 //! The database drops what it cannot read at the end of its journal, for that is how a crash
 //! leaves it. So batches are numbered, and the number that the disk was known to have is
-//! noted beside them: what is missing up to there was lost by damage ([`Store::lost`]).
+//! noted beside them: what is missing at the end, up to there, was lost by damage
+//! ([`Store::lost`]). A gap before the end, in a journal that was full, nobody notices.
 //!
 //! Damage in a table shows when it is read, which for most of them is not at start. A store
 //! whose writes fail again and again is therefore read as a whole; what cannot be read is
@@ -342,6 +343,7 @@ impl Opened {
                         break;
                     }
                 }
+                drop(keys);
                 if begin.is_some() {
                     self.make_room()?;
                     let piece = std::mem::replace(&mut writes, self.writes());
