@@ -80,7 +80,8 @@ impl Demo {
             if desktop::has_display() {
                 match self.show() {
                     Ok(()) => return Ok(ExitCode::SUCCESS),
-                    Err(error) if error.is::<WindowError>() => {
+                    // Who has lost a window has seen the demo.
+                    Err(error) if matches!(error.downcast_ref(), Some(WindowError::Window(_))) => {
                         eprintln!("{}: running headless.", super::in_words(&error));
                     }
                     Err(error) => return Err(error),

@@ -90,8 +90,8 @@ pub struct SiteState {
     /// When its address may be asked again, by whichever host: what one host asks for
     /// (`Retry-After`, `Crawl-delay`) does not bind the others that live there.
     pub address_free_ms: Millis,
-    /// Until when it is left alone, as all that waits here is of crawls that have all their
-    /// pages. No part of its pace: in the next run they may fetch more.
+    /// Until when it is left alone, as what waits first is of a crawl that has all its pages. No
+    /// part of its pace: in the next run that may fetch more.
     pub spent_until_ms: Millis,
     /// Where its robots.txt leads, while that is being followed.
     pub robots_way: Option<RobotsWay>,

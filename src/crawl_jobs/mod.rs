@@ -314,11 +314,10 @@ impl CrawlJobs {
     }
 
     /// What to do next for a leased site. URLs that are not to be fetched after all
-    /// are done with, and given to `turned_away`; those that `waits` are passed by.
+    /// are done with, and given to `turned_away`.
     pub fn next_task(
         &self,
         state: &mut SiteState,
-        waits: impl Fn(&UrlRecord) -> bool,
         refuses: impl Fn(&UrlRecord) -> bool,
         mut turned_away: impl FnMut(CrawlJob, TurnedAway),
     ) -> (Task, Option<Unfinished>) {
@@ -326,7 +325,7 @@ impl CrawlJobs {
         let mut away = 0;
         let task = state
             .site
-            .next_task(self.clock.now_ms(), waits, refuses, |job, why| {
+            .next_task(self.clock.now_ms(), refuses, |job, why| {
                 away += 1;
                 self.ledger.done(done(key, &job), None);
                 turned_away(job, why);

@@ -215,11 +215,9 @@ impl Site {
         }
     }
 
-    /// Puts a URL back to where it was in the queue, after it was tried in vain: numbers only
-    /// grow along a queue.
+    /// Puts a URL back to the head of the queue, after it was tried in vain.
     pub fn push_again(&mut self, job: CrawlJob) {
-        let at = self.queue.partition_point(|one| one.number < job.number);
-        self.queue.insert(at, job);
+        self.queue.push_front(job);
     }
 
     /// Puts URLs back to the head of the queue that were in it before all that waits here:
@@ -358,29 +356,21 @@ impl Site {
     }
 
     /// What to do next. URLs that robots rules forbid, and those that `refuses`, are
-    /// taken out on the way and given to `turned_away`; those that `waits` stay where they
-    /// are.
+    /// taken out on the way and given to `turned_away`.
     pub fn next_task(
         &mut self,
         now_ms: Millis,
-        waits: impl Fn(&UrlRecord) -> bool,
         refuses: impl Fn(&UrlRecord) -> bool,
         mut turned_away: impl FnMut(CrawlJob, TurnedAway),
     ) -> Task {
-        let is_next = |job: &CrawlJob| !waits(&job.record);
-        let mut at = 0;
-        while let Some(further) = self.queue.iter().skip(at).position(is_next) {
-            at += further;
-            let Some(job) = self.queue.remove(at) else {
-                break;
-            };
+        while let Some(job) = self.queue.pop_front() {
             if refuses(&job.record) {
                 turned_away(job, TurnedAway::Refused);
                 continue;
             }
             let Some(rules) = self.rules(job.record.url.origin(), now_ms) else {
                 let origin = job.record.url.origin().to_owned();
-                self.queue.insert(at, job);
+                self.queue.push_front(job);
                 return Task::Robots { origin };
             };
             if rules.is_allowed(job.record.url.path_and_query()) {
@@ -389,9 +379,7 @@ impl Site {
             turned_away(job, TurnedAway::Robots);
         }
         // Very many sites have nothing to do, and should not keep room for it.
-        if self.queue.is_empty() {
-            self.queue = VecDeque::new();
-        }
+        self.queue = VecDeque::new();
         Task::Nothing
     }
 

@@ -148,9 +148,12 @@ impl Desk {
 
     /// Crawl, or go on with it.
     fn go(&mut self) {
-        let mut has_work =
-            self.has_crawl() || self.engines().iter().any(|one| one.outstanding() > 0);
-        if !has_work && self.demo.is_none() && self.engine().is_none() && self.has_past() {
+        // Who pauses goes on with whatever it was, and be it with what others send.
+        let goes_on = matches!(self.state.kept.wish, Wish::Pause { .. }) && self.engine().is_some();
+        let is_at_work = self.engines().iter().any(|one| one.outstanding() > 0);
+        let mut has_work = self.has_crawl() || goes_on || is_at_work;
+        let may_have_work = self.engine().is_none() && self.has_past();
+        if !has_work && may_have_work && self.demo.is_none() && self.config.desktop.first_run_done {
             // Whether something waits on disk is known once it is there.
             self.state.asks_if_idle = true;
             has_work = true;
@@ -184,7 +187,7 @@ impl Desk {
     }
 
     fn pause(&mut self, until_ms: Option<u64>) {
-        let can_start = self.demo.is_some() || self.has_crawl();
+        let can_start = self.demo.is_some() || self.has_crawl() || self.has_past();
         let was_paused = std::mem::take(&mut self.state.was_paused) && can_start;
         let is_back = self.take_finish_back();
         if self.state.kept.wish == Wish::Stopped && !is_back && !was_paused {

@@ -191,8 +191,10 @@ impl Desk {
         if let Some(text) = crew.demo_introduction() {
             self.say(text);
         }
+        let asks_if_idle = std::mem::take(&mut self.state.asks_if_idle);
+        let is_meant = self.state.kept.wish != Wish::Stopped && !crew.is_demo();
         let is_idle = || crew.engines().iter().all(|one| one.outstanding() == 0);
-        if std::mem::take(&mut self.state.asks_if_idle) && !self.has_crawl() && is_idle() {
+        if asks_if_idle && is_meant && !self.has_crawl() && is_idle() {
             self.state.kept.wish = Wish::Stopped;
             self.keep();
             self.come_forward();

@@ -166,9 +166,13 @@ impl Desk {
     pub fn trouble(&self) -> Option<String> {
         let known = self.state.trouble.clone();
         known
-            // Asked of the same as whether the archive is full: a snapshot is older, and told of
-            // an archive that had just been given more room.
-            .or_else(|| self.engine()?.ledger().trouble())
+            // A full archive is a reason to pause, and no trouble. A snapshot is older, and told
+            // of one that had just been given more room.
+            .or_else(|| {
+                let trouble = self.engine()?.ledger().trouble();
+                let trouble = trouble.filter(|trouble| !trouble.is_archive_full);
+                Some(trouble?.text)
+            })
             .or_else(|| self.none_reached())
             .or_else(|| self.nobody_answers())
     }

@@ -237,13 +237,7 @@ impl Downloader {
                 None => self.counters.blocked_port.add(1),
             },
         };
-        let is_spent = |record: &UrlRecord| {
-            let crawl = self.crawls.in_force(record.crawl);
-            crawl.is_some_and(|crawl| crawl.budget.is_spent())
-        };
-        let (task, unfinished) = self
-            .jobs
-            .next_task(&mut state, is_spent, refuses, turned_away);
+        let (task, unfinished) = self.jobs.next_task(&mut state, refuses, turned_away);
         let at_hand = |lease, kept: Option<Kept>| AtHand {
             lease,
             connection: match kept {
@@ -273,8 +267,9 @@ impl Downloader {
                     clock: self.clock,
                 };
                 drop(state);
+                let at_hand = at_hand(lease, kept);
                 self.trim_idle();
-                self.fetch_robots(at_hand(lease, kept), &fetch, &origin, way);
+                self.fetch_robots(at_hand, &fetch, &origin, way);
             }
             (Task::Page(mut job), Some(unfinished)) => {
                 let Some(crawl) = self.crawls.in_force(job.record.crawl) else {
@@ -290,6 +285,7 @@ impl Downloader {
                         let kept = state.connection.take();
                         let robots = state.site.verdict(job.record.url.origin());
                         drop(state);
+                        let at_hand = at_hand(lease, kept);
                         self.trim_idle();
                         let fetch = PageFetch {
                             watched: self.counters.activity.begin(job.record.url.as_str()),
@@ -300,21 +296,19 @@ impl Downloader {
                             unfinished,
                             reservation,
                         };
-                        self.fetch_page(at_hand(lease, kept), fetch);
+                        self.fetch_page(at_hand, fetch);
                     }
                     None => {
                         self.jobs.push_again(&mut state, job, unfinished);
-                        state.site.pace.next_fetch_ms = now_ms + BUDGET_PAUSE_MS;
+                        match crawl.budget.is_spent() {
+                            true => state.spent_until_ms = now_ms + self.spent_pause_ms(),
+                            false => state.site.pace.next_fetch_ms = now_ms + BUDGET_PAUSE_MS,
+                        }
                         self.jobs.settle(lease, &mut state);
                     }
                 }
             }
-            _ => {
-                if state.site.records().next().is_some() {
-                    state.spent_until_ms = now_ms + self.spent_pause_ms();
-                }
-                self.jobs.settle(lease, &mut state);
-            }
+            _ => self.jobs.settle(lease, &mut state),
         }
     }
 

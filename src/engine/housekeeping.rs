@@ -135,7 +135,7 @@ impl Housekeeper {
                 reputation_notice,
                 urls_on_disk: self.jobs.on_disk(),
                 archive_bytes: self.ledger.archive_bytes(),
-                trouble: self.ledger.trouble(),
+                trouble: self.ledger.trouble().map(|trouble| trouble.text),
                 pressure: self.preprocessor.pressure(),
             }));
         }

@@ -107,7 +107,7 @@ enum Need {
 
 impl Need {
     fn of(state: &SiteState, now_ms: Millis) -> Self {
-        let next_ms = state.site.pace.next_fetch_ms;
+        let next_ms = state.site.pace.next_fetch_ms.max(state.spent_until_ms);
         match state.phase {
             Phase::GivenUp => Self::Idle(next_ms),
             Phase::Idle if next_ms + IDLE_MS < now_ms => Self::Idle(next_ms),
@@ -152,8 +152,10 @@ impl Survey {
 struct Enough {
     bytes: usize,
     sites: usize,
-    /// However few they are, they take no more than this.
+    /// However few they are, they take no more than this,
     most_bytes: usize,
+    /// unless they are as few as that.
+    fewest: usize,
 }
 
 impl Enough {
@@ -163,7 +165,7 @@ impl Enough {
 
     /// Whether so many sites may stay, whatever others would take in their place.
     fn is_few(&self, sites: usize, bytes: usize) -> bool {
-        sites <= self.sites && (bytes <= self.most_bytes || sites <= FEWEST_SITES)
+        sites <= self.sites && (bytes <= self.most_bytes || sites <= self.fewest)
     }
 }
 
@@ -361,6 +363,7 @@ impl MemoryBudget {
             bytes: self.sites_bytes / 5 * 4,
             sites: self.least_sites(),
             most_bytes: self.sites_bytes * MOST_SHARES,
+            fewest: FEWEST_SITES,
         }
     }
 
@@ -381,6 +384,7 @@ impl MemoryBudget {
         let enough_for_due = Enough {
             bytes: enough.bytes.saturating_sub(due * SITE_BYTES),
             sites: enough.sites.saturating_sub(due),
+            fewest: enough.fewest.saturating_sub(due),
             ..enough
         };
         let unneeded = Enough {

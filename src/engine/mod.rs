@@ -438,7 +438,8 @@ impl Engine {
     fn expected_losses(&self) -> f64 {
         let sites = self.preprocessor.sites();
         let losses = sites.iter().map(|cell| cell.lock().expected_losses());
-        *self.counters.losses_forgotten.lock() + losses.sum::<f64>()
+        let losses: f64 = losses.sum();
+        losses + *self.counters.losses_forgotten.lock()
     }
 
     fn end(&mut self) {

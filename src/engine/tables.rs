@@ -238,7 +238,8 @@ fn key(state: &SiteState, column: SiteColumn) -> u64 {
 }
 
 fn next_ms(state: &SiteState) -> Option<Millis> {
-    (state.phase != Phase::Leased).then_some(state.site.pace.next_fetch_ms)
+    let next_ms = state.site.pace.next_fetch_ms.max(state.spent_until_ms);
+    (state.phase != Phase::Leased).then_some(next_ms)
 }
 
 fn row(state: &SiteState, usual_ms: u64) -> SiteRow {

@@ -85,16 +85,19 @@ impl Extractor {
         let (mut bytes, mut piece_bytes) = (0, 0);
         let mut hrefs = found.hrefs();
         while let Some(href) = hrefs.next() {
-            let Some(link) = found.resolve(href) else {
-                continue;
-            };
-            bytes += link.as_str().len();
+            let link = found.resolve(href);
+            // What leads nowhere was work, too.
+            let text = link.as_ref().unwrap_or(&found.base).as_str();
+            bytes += text.len();
             if bytes > MOST_BYTES {
                 let rest = 1 + hrefs.len() as u64;
                 discovered += rest;
                 self.counters.trap(Trap::PageLinks).add(rest);
                 break;
             }
+            let Some(link) = link else {
+                continue;
+            };
             let url = match self.form.of(link) {
                 Ok(url) => url,
                 Err(Refusal::TooLong) => {

@@ -492,11 +492,17 @@ impl HandoverSender {
             Answer::Taken if frozen.part_arrived() => {
                 tracing::debug!("{} is handed over to {owner}", frozen.site.host());
                 round.arrived += 1;
-                if let Err(error) = self.preprocessor.has_left(&frozen.site) {
-                    let host = frozen.site.host();
-                    tell_of_failure(host, &error, &mut frozen.is_failure_told);
-                    frozen.transfer = None;
-                    self.put_off(round, frozen);
+                match self.preprocessor.has_left(&frozen.site) {
+                    Ok(()) => {
+                        let noted = self.preprocessor.noted();
+                        memory.has_left(frozen.site.host().into(), noted);
+                    }
+                    Err(error) => {
+                        let host = frozen.site.host();
+                        tell_of_failure(host, &error, &mut frozen.is_failure_told);
+                        frozen.transfer = None;
+                        self.put_off(round, frozen);
+                    }
                 }
             }
             Answer::Taken => {

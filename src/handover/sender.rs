@@ -107,7 +107,11 @@ pub(super) struct Memory {
     most_named: usize,
     /// Owners who have more than that. It is looked for when theirs have nearly all left.
     unnamed: HashSet<PeerId>,
-    /// Those of them that cannot be taken out yet.
+    /// Sites that have left, and how much the ledger had noted by then: until that is written
+    /// they are still on disk, and must not be sent again as they once were.
+    left: HashSet<Box<str>>,
+    left_at: u64,
+    /// Those that are to be taken out and cannot be yet.
     at_work: HashMap<Box<str>, AtWork>,
     /// Sites that wait to be sent.
     pub(super) frozen: Vec<OnTheWay>,
@@ -142,6 +146,8 @@ impl Memory {
             too_large: HashSet::new(),
             foreign: BTreeMap::new(),
             most_named: usize::MAX,
+            left: HashSet::new(),
+            left_at: 0,
             unnamed: HashSet::new(),
             at_work: HashMap::new(),
             frozen: Vec::new(),
@@ -224,6 +230,12 @@ impl Memory {
     fn taken_out(&self) -> impl Iterator<Item = &OnTheWay> {
         let under_way = self.under_way.iter().filter_map(Asked::site);
         self.frozen.iter().chain(under_way)
+    }
+
+    /// A site is another peer's now; so much had been noted when that was.
+    pub(super) fn has_left(&mut self, host: Box<str>, noted: u64) {
+        self.left.insert(host);
+        self.left_at = noted;
     }
 
     /// A host is to be taken out, if it is another peer's and cannot stay.
@@ -417,6 +429,9 @@ impl HandoverSender {
         let is_new = !memory.looked_through.as_ref().is_some_and(is_same);
         let named = (self.most_bytes / NAME_BYTES) as usize;
         memory.most_named = (named / memory.offers.len().max(1)).max(LEAST_NAMED);
+        if self.preprocessor.has_written(memory.left_at) {
+            memory.left.clear();
+        }
         let looks_on_disk = is_new || memory.lacks_names();
         if looks_on_disk {
             memory.unnamed.clear();
@@ -440,7 +455,7 @@ impl HandoverSender {
             let frozen: HashSet<Box<str>> = frozen.collect();
             let is_foreign = |key| matches!(ownership.owner(key), Owner::Peer(_));
             self.preprocessor.for_each_host_on_disk(is_foreign, |host| {
-                if !frozen.contains(host) {
+                if !frozen.contains(host) && !memory.left.contains(host) {
                     memory.note(&ownership, Key::of_host(host), || host.into());
                 }
             });

@@ -57,6 +57,16 @@ impl KeepError {
     }
 }
 
+/// Why nothing can be written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct Trouble {
+    /// For a person.
+    pub text: String,
+    /// Whether it is only that the archive has reached its limit.
+    pub is_archive_full: bool,
+}
+
 /// Why the archive's writer does not do an errand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotTaken {
@@ -198,7 +208,6 @@ impl Ledger {
                 trouble: Mutex::default(),
                 new_limit: Mutex::default(),
                 errands: Mutex::default(),
-                is_archive_full: false.into(),
                 archive_bytes: kept.writer.as_ref().map_or(0, Writer::used_bytes).into(),
                 archived_since_ms: kept.writer.as_ref().map_or(0, Writer::since_ms).into(),
             }),
@@ -218,7 +227,7 @@ impl Ledger {
 
     /// Why nothing can be written at present, if that is so; at the end, why something was
     /// not written.
-    pub fn trouble(&self) -> Option<String> {
+    pub fn trouble(&self) -> Option<Trouble> {
         self.kept.as_ref()?.trouble.lock().clone()
     }
 
@@ -231,8 +240,8 @@ impl Ledger {
 
     /// Whether the crawl pauses because the archive has reached its limit.
     pub fn is_archive_full(&self) -> bool {
-        let kept = self.kept.as_ref();
-        kept.is_some_and(|kept| kept.is_archive_full.load(SeqCst))
+        self.trouble()
+            .is_some_and(|trouble| trouble.is_archive_full)
     }
 
     /// Has the archive's one writer do something, soon and on its own thread: nobody else
@@ -511,9 +520,10 @@ impl Keeper {
         self.jobs.set_stalled(trouble.is_some());
         if let Some(kept) = &self.ledger.kept {
             kept.is_stalled.store(trouble.is_some(), SeqCst);
-            kept.is_archive_full
-                .store(trouble.is_some_and(is_full), SeqCst);
-            *kept.trouble.lock() = trouble.map(ToString::to_string);
+            *kept.trouble.lock() = trouble.map(|error| Trouble {
+                text: error.to_string(),
+                is_archive_full: is_full(error),
+            });
             if let Some(writer) = &self.hands.writer {
                 kept.note_archive(writer);
             }
@@ -531,8 +541,11 @@ impl Drop for Keeper {
             self.ledger.close();
             self.jobs.set_stalled(true);
             kept.is_stalled.store(true, SeqCst);
-            let trouble = "a fault in PeerCrawl ended the thread that writes: start it again";
-            *kept.trouble.lock() = Some(trouble.to_owned());
+            let text = "a fault in PeerCrawl ended the thread that writes: start it again";
+            *kept.trouble.lock() = Some(Trouble {
+                text: text.to_owned(),
+                is_archive_full: false,
+            });
         }
     }
 }

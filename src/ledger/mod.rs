@@ -35,7 +35,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
 pub use capture::{Capture, Captures};
-pub use keeper::{Hands, KeepError, Keeper, Kept, NotTaken};
+pub use keeper::{Hands, KeepError, Keeper, Kept, NotTaken, Trouble};
 use resume::Left;
 pub use resume::{Resumed, resume};
 use settling::Recent;
@@ -162,13 +162,11 @@ struct KeptLedger {
     is_behind: AtomicBool,
     is_closed: AtomicBool,
     /// Why it cannot.
-    trouble: Mutex<Option<String>>,
+    trouble: Mutex<Option<Trouble>>,
     /// A limit that the archive's writer does not know yet.
     new_limit: Mutex<Option<DiskLimit>>,
     /// Errands that wait for the archive's writer.
     errands: Mutex<Vec<Errand>>,
-    /// Whether nothing can be written because the archive has reached its limit.
-    is_archive_full: AtomicBool,
     archive_bytes: AtomicU64,
     /// What was archived before is gone.
     archived_since_ms: AtomicU64,

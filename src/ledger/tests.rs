@@ -240,7 +240,7 @@ fn a_panic_in_the_thread_that_writes_is_told_and_stops_the_crawl() {
     let errand = ledger.with_archive(|_| panic!("a fault, as this test wants it"));
     assert_eq!(errand, Ok(()));
     assert!(std::thread::spawn(move || keeper.run()).join().is_err());
-    let trouble = ledger.trouble().unwrap();
+    let trouble = ledger.trouble().unwrap().text;
     assert!(trouble.contains("start it again"), "{trouble}");
     assert!(ledger.is_stalled());
     let (tell, told) = bounded(1);
@@ -380,7 +380,7 @@ fn after_an_archive_that_could_not_be_synced_nothing_is_written() {
     drop(running);
     ledger.queue_cleared(SITE);
     assert!(!keeper.write() && !keeper.sync());
-    let trouble = ledger.trouble().unwrap();
+    let trouble = ledger.trouble().unwrap().text;
     assert!(trouble.contains("a bad disk; start PeerCrawl again"));
     assert!(!ledger.is_written(true));
 }

@@ -109,6 +109,16 @@ impl Preprocessor {
         })
     }
 
+    /// How much the ledger has been told so far.
+    pub fn noted(&self) -> u64 {
+        self.ledger.noted()
+    }
+
+    /// Whether as much of it is on disk, for whoever reads there.
+    pub fn has_written(&self, noted: u64) -> bool {
+        self.ledger.has_written(noted)
+    }
+
     /// The crawl-job queues let go of sites that were frozen: one that waited there would
     /// take memory until it is due, and a name that nobody needs would be looked up.
     pub fn let_go_of_moved(&self) {

@@ -86,8 +86,7 @@ impl Door {
     fn begin_page(&self, cell: &SiteCell) -> Unfinished {
         let next_task = || {
             let mut state = cell.lock();
-            self.jobs
-                .next_task(&mut state, |_| false, |_| false, |_, _| {})
+            self.jobs.next_task(&mut state, |_| false, |_, _| {})
         };
         if let (Task::Robots { origin }, _) = next_task() {
             let rules = crate::robots::Robots::allow_all();

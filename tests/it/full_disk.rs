@@ -263,7 +263,7 @@ fn a_crawl_goes_on_when_there_is_room_again() {
     let filler = small_disk().join("filler-crawl");
     fill(&filler);
     wait_until("trouble", || engine.ledger().trouble().is_some());
-    let why = engine.ledger().trouble().unwrap();
+    let why = engine.ledger().trouble().unwrap().text;
     assert!(why.contains("no room left on the disk"), "{why}");
     wait_until("quiet", || {
         let before = web.log().requests;

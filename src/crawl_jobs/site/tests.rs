@@ -22,7 +22,6 @@ fn next(site: &mut Site, now_ms: Millis) -> (Task, Vec<String>) {
     let task = site.next_task(
         now_ms,
         |_| false,
-        |_| false,
         |job, _| away.push(job.record.url.to_string()),
     );
     (task, away)
@@ -133,31 +132,4 @@ fn a_strange_record_is_refused() {
     for end in 1..whole.len() {
         assert!(Site::thaw(&whole[..end]).is_err(), "cut at {end}");
     }
-}
-
-/// URLs of a crawl that had all its pages kept those of other crawls from being fetched.
-#[test]
-fn what_waits_is_passed_by_and_keeps_its_place() {
-    let mut site = Site::new("a.example");
-    site.set_rules("http://a.example", Robots::allow_all(), 0);
-    for number in 0..5 {
-        let mut record = record(&format!("http://a.example/{number}"));
-        record.crawl = CrawlId(number % 2);
-        let job = site.number(record);
-        site.push(job, false);
-    }
-    let waits = |record: &UrlRecord| record.crawl == CrawlId(0);
-    let next = |site: &mut Site| match site.next_task(0, waits, |_| false, |_, _| {}) {
-        Task::Page(job) => Some(job),
-        _ => None,
-    };
-    let first = next(&mut site).unwrap();
-    assert_eq!(first.number, 1);
-    site.push_again(first);
-    let numbers = |site: &Site| -> Vec<u64> { site.queue.iter().map(|job| job.number).collect() };
-    assert_eq!(numbers(&site), [0, 1, 2, 3, 4]);
-    let numbers_fetched = [next(&mut site), next(&mut site)].map(|job| job.unwrap().number);
-    assert_eq!(numbers_fetched, [1, 3]);
-    assert!(next(&mut site).is_none());
-    assert_eq!(numbers(&site), [0, 2, 4]);
 }

@@ -235,7 +235,7 @@ fn fetch_one(jobs: &CrawlJobs, lease: Lease, fetched: &mut HashSet<String>) {
     let cell = lease.cell.clone();
     assert!(jobs.bring(&cell).unwrap(), "all of a queue is on disk");
     let mut state = cell.lock();
-    let (task, unfinished) = jobs.next_task(&mut state, |_| false, |_| false, |_, _| {});
+    let (task, unfinished) = jobs.next_task(&mut state, |_| false, |_, _| {});
     match task {
         Task::Robots { origin } => {
             let now_ms = jobs.now_ms();

@@ -222,7 +222,11 @@ fn of_very_many_sites_on_disk_few_are_named_and_all_of_them_move() {
             home.sender.round(&mut memory, PATIENT);
             assert!(memory.foreign.values().all(|named| named.len() <= 200));
         }
-        assert!(taken.join().unwrap() >= SITES, "before it is welcome");
+        assert_eq!(
+            taken.join().unwrap(),
+            SITES,
+            "each once, before it is welcome"
+        );
     });
     assert_eq!(home.jobs.outstanding.count(), 0);
     ledger.close();

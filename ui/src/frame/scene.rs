@@ -1,5 +1,7 @@
 //! What a screen draws from, and where it puts what the user wants.
 
+use std::net::IpAddr;
+
 use super::{Dialog, Toasts};
 use crate::command::{Command, Screen, ViewRequest};
 use crate::format::Local;
@@ -56,8 +58,12 @@ impl Scene<'_> {
 
     /// Blocks a site, with the way back.
     pub fn block(&mut self, host: String) {
-        let text =
-            format!("{host} is blocked, with all hosts under it: what waits for them is dropped.");
+        let text = match host.trim_matches(['[', ']']).parse::<IpAddr>() {
+            Ok(_) => format!("{host} is blocked: what waits for it is dropped."),
+            Err(_) => format!(
+                "{host} is blocked, with all hosts under it: what waits for them is dropped."
+            ),
+        };
         let undo = Command::UnblockSite(host.clone());
         self.send_with_undo(Command::BlockSite(host), text, undo);
     }

@@ -96,7 +96,10 @@ fn held_word(state: &RunState) -> Option<&'static str> {
     match state {
         RunState::Paused(_) => Some("paused"),
         RunState::Finishing { .. } => Some("stopping"),
-        RunState::Waiting(WaitReason::Offline | WaitReason::CannotJoin) => Some("waiting"),
+        RunState::Waiting(
+            WaitReason::Offline | WaitReason::CannotJoin | WaitReason::CatchingUp,
+        )
+        | RunState::NeedsYou { .. } => Some("waiting"),
         _ => None,
     }
 }

@@ -105,6 +105,7 @@ fn no_host_comes_next_while_nothing_new_is_fetched() {
         (RunState::Paused(PauseReason::OnBattery), "paused"),
         (RunState::Finishing { fetches_left: 2 }, "stopping"),
         (RunState::Waiting(WaitReason::Offline), "waiting"),
+        (RunState::Waiting(WaitReason::CatchingUp), "waiting"),
     ] {
         window.change(|model| model.state = state.clone());
         assert_eq!(now(&window), 0, "{state:?}");
