@@ -281,6 +281,10 @@ fn pauses_ui(ui: &mut Ui, scene: &mut Scene<'_>) {
         settings.only_when_unused,
         Setting::OnlyWhenUnused,
     );
+    if scene.model.demo.is_some() {
+        parts::weak_ui(ui, "A demo goes on whatever the computer is up to.");
+        return;
+    }
     let senses = [
         (abilities.battery, "runs on battery"),
         (abilities.metered, "is on a metered connection"),

@@ -1,7 +1,7 @@
 //! Limits and settings.
 
 use super::*;
-use peercrawl_ui::model::{DayHours, OnClose, OverlayKind, RunState, ThemeChoice, WEEKDAYS};
+use peercrawl_ui::model::{DayHours, Demo, OnClose, OverlayKind, RunState, ThemeChoice, WEEKDAYS};
 
 /// A field's label and what its number sets.
 type Number = (&'static str, fn(u32) -> Setting);
@@ -145,6 +145,11 @@ fn what_the_computer_does_not_tell_is_named() {
     assert!(window.has("runs on battery, is on a metered connection or is in use."));
     window.change(|model| model.abilities.processor = false);
     assert!(window.has("connection, is busy with other programs or is in use."));
+    // It is not the computer's fault.
+    window.change(|model| model.demo = Some(Demo { can_leave: true }));
+    assert!(!window.has("This computer does not tell"));
+    assert!(window.has("A demo goes on whatever the computer is up to."));
+    window.change(|model| model.demo = None);
     window.change(|model| {
         model.abilities.processor = true;
         model.abilities.battery = true;
