@@ -66,18 +66,7 @@ fn every_roomy_window() -> impl Iterator<Item = (String, Window, Rect)> {
 /// What is written or can be used.
 fn things(window: &Window) -> impl Iterator<Item = egui_kittest::Node<'_>> {
     window.0.query_all(By::new().predicate(|node| {
-        matches!(
-            node.role(),
-            Role::Label
-                | Role::Heading
-                | Role::Button
-                | Role::CheckBox
-                | Role::RadioButton
-                | Role::ComboBox
-                | Role::SpinButton
-                | Role::TextInput
-                | Role::MultilineTextInput
-        )
+        is_control(node.role()) || matches!(node.role(), Role::Label | Role::Heading)
     }))
 }
 

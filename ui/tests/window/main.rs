@@ -225,20 +225,23 @@ fn changed(setting: Setting) -> Vec<Command> {
     vec![Command::Change(setting)]
 }
 
+/// Whether what has this role can be used.
+fn is_control(role: Role) -> bool {
+    matches!(
+        role,
+        Role::Button
+            | Role::CheckBox
+            | Role::RadioButton
+            | Role::ComboBox
+            | Role::SpinButton
+            | Role::TextInput
+            | Role::MultilineTextInput
+    )
+}
+
 /// Every node that can be used.
 fn controls(window: &Window) -> Vec<(Role, String, Rect)> {
-    let usable = By::new().predicate(|node| {
-        matches!(
-            node.role(),
-            Role::Button
-                | Role::CheckBox
-                | Role::RadioButton
-                | Role::ComboBox
-                | Role::SpinButton
-                | Role::TextInput
-                | Role::MultilineTextInput
-        )
-    });
+    let usable = By::new().predicate(|node| is_control(node.role()));
     let nodes = window.0.query_all(usable);
     nodes
         .map(|node| {
